@@ -1,0 +1,38 @@
+"""uclearn: continual learning in PyTorch. A network, plus what it must not forget.
+
+Reading order:
+
+    I.   mathematics   topology, gaussian, penalties
+    II.  tasks         tasks, networks
+    III. methods       methods.contract first, then methods.ucl
+    IV.  what lasts    storage
+    V.   training      training
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from uclearn.errors import UclearnError
+    from uclearn.methods.contract import Method, Step
+    from uclearn.methods.ucl import UCL
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "UCL": "uclearn.methods.ucl",
+    "Method": "uclearn.methods.contract",
+    "Step": "uclearn.methods.contract",
+    "UclearnError": "uclearn.errors",
+}
+
+__all__ = ["UCL", "Method", "Step", "UclearnError", "__version__"]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a name where it lives, when it is first asked for."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'uclearn' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

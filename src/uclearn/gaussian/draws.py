@@ -1,0 +1,46 @@
+"""Sample now, or use the means now, whatever mode the model is in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch import nn
+
+from uclearn.gaussian.layers import GaussianLayer
+
+
+@contextmanager
+def use_means(model: nn.Module) -> Iterator[None]:
+    """Within: every Gaussian layer uses its means; other layers keep their mode.
+
+    >>> import torch
+    >>> from uclearn.gaussian import convert
+    >>> net = convert(nn.Sequential(nn.Linear(4, 2)), sigma=0.1).train()
+    >>> x = torch.randn(3, 4)
+    >>> with use_means(net):
+    ...     torch.equal(net(x), net(x))
+    True
+    """
+    with _override(model, False):
+        yield
+
+
+@contextmanager
+def use_samples(model: nn.Module) -> Iterator[None]:
+    """Within: every Gaussian layer samples, in `eval()` too."""
+    with _override(model, True):
+        yield
+
+
+@contextmanager
+def _override(model: nn.Module, draws: bool) -> Iterator[None]:
+    layers = [module for module in model.modules() if isinstance(module, GaussianLayer)]
+    before = [layer.draws for layer in layers]
+    for layer in layers:
+        layer.draws = draws
+    try:
+        yield
+    finally:
+        for layer, own in zip(layers, before, strict=True):
+            layer.draws = own

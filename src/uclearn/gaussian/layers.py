@@ -1,0 +1,334 @@
+"""Layers whose weights are Gaussian: a mean per weight, one standard deviation per output node.
+
+    w_ij ~ N(mean_ij, sigma_i^2),   sigma_i = softplus(rho_i)
+
+Each is a subclass of the torch layer it replaces: `weight` is the mean, a plain state_dict loads,
+isinstance checks hold. As dropout does, they are noisy in `train()` and exact in `eval()`;
+`draws = True / False` overrides the mode.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Literal, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError
+from uclearn.gaussian.functions import add_noise, sample_weight
+from uclearn.gaussian.noise import Noise
+from uclearn.topology import node_count, node_dim
+
+Sampling = Literal["weight", "local"]
+
+
+class GaussianLayer(nn.Module):
+    """What all Gaussian layers share. A mixin: it stands before the torch layer in the bases."""
+
+    weight: Tensor
+    bias: Tensor | None
+    rho: nn.Parameter
+    """(nodes,): sigma = softplus(rho)."""
+    rho_bias: nn.Parameter | None
+    """(nodes,): a standard deviation for each bias, or None for exact biases."""
+
+    sampling: Sampling = "weight"
+    draws: bool | None = None
+    """True: sample now; False: means now; None: follow train() and eval()."""
+    noise: Noise
+
+    def __init__(self, *arguments: Any, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.become_gaussian(sigma=0.06)
+
+    def become_gaussian(
+        self,
+        sigma: float,
+        sampling: Sampling = "weight",
+        noisy_bias: bool = False,
+        noise: Noise | None = None,
+    ) -> None:
+        """Give a layer that holds only means its standard deviations."""
+        if sampling not in get_args(Sampling):
+            raise SettingError(
+                f"`sampling` must be one of {', '.join(get_args(Sampling))}, got {sampling!r}. "
+                "`weight` draws the weights once per batch, `local` draws each example's outputs."
+            )
+        self.sampling, self.noise = sampling, noise or Noise()
+        self.draws = None
+        rho = torch.full((node_count(self),), softplus_inverse(sigma)).to(self.weight)
+        self.rho = nn.Parameter(rho)
+        noisy = noisy_bias and self.bias is not None
+        self.register_parameter("rho_bias", nn.Parameter(rho.clone()) if noisy else None)
+
+    @property
+    def sigma(self) -> Tensor:
+        """(nodes,) the standard deviation of every weight that comes into a node."""
+        return F.softplus(self.rho)
+
+    @property
+    def sigma_bias(self) -> Tensor | None:
+        """(nodes,) the standard deviation of every bias, or None."""
+        return None if self.rho_bias is None else F.softplus(self.rho_bias)
+
+    def forward(self, input: Tensor, *others: Any) -> Tensor:
+        """As the torch layer, with noise where the layer draws."""
+        if not (self.training if self.draws is None else self.draws):
+            output: Tensor = super().forward(input, *others)
+            return output
+        if self.sampling == "local":
+            return self._local(input, *others)
+        blocks = self.blocks(self.weight)
+        drawn = sample_weight(blocks, self.over_nodes(self.sigma), self._normals_like(blocks))
+        weight = drawn if drawn.dim() == self.weight.dim() else drawn.flatten(0, 1)
+        return self.apply_weight(input, weight, self._sampled_bias(), *others)
+
+    def _local(self, input: Tensor, *others: Any) -> Tensor:
+        mean: Tensor = super().forward(input, *others)
+        shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
+        energy = self.energy(input, *others).to(mean.dtype)
+        sigma = self.sigma.to(mean.dtype).view(shape)
+        noisy = add_noise(mean, energy, sigma, self._normals_like(mean))
+        if self.sigma_bias is None:
+            return noisy
+        return noisy + self.sigma_bias.to(mean.dtype).view(shape) * self._normals_like(mean)
+
+    def _sampled_bias(self) -> Tensor | None:
+        if self.bias is None or self.sigma_bias is None:
+            return self.bias
+        return sample_weight(self.bias, self.sigma_bias, self._normals_like(self.bias))
+
+    def _normals_like(self, like: Tensor) -> Tensor:
+        return self.noise.normals(tuple(like.shape), like.dtype, like.device)
+
+    # -- what each kind of layer says about itself -------------------------------------------
+
+    def blocks(self, weight: Tensor) -> Tensor:
+        """A view of something shaped like the weight; the two views below broadcast over it."""
+        return weight
+
+    def over_nodes(self, values: Tensor) -> Tensor:
+        """A view of (nodes,) that broadcasts over `blocks`: one value per output node."""
+        raise NotImplementedError
+
+    def over_sources(self, values: Tensor) -> Tensor:
+        """A view of (input features,) that broadcasts over `blocks`."""
+        raise NotImplementedError
+
+    def apply_weight(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """What the layer computes, with another weight."""
+        raise NotImplementedError
+
+    def energy(self, input: Tensor, *others: Any) -> Tensor:
+        """The sum of squared inputs that each output sees, broadcastable to the output."""
+        raise NotImplementedError
+
+    def fan(self) -> int:
+        """The n of `Var[w] = 2 / n`: fan-in for linear layers, fan-out for convolutions."""
+        raise NotImplementedError
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        super()._load_from_state_dict(  # type: ignore[misc]
+            state_dict,
+            prefix,
+            local_metadata,
+            strict,
+            missing_keys,
+            unexpected_keys,
+            error_msgs,
+        )
+        # a plain state_dict knows nothing of sigma: the present one stays
+        for name in ("rho", "rho_bias"):
+            if prefix + name in missing_keys:
+                missing_keys.remove(prefix + name)
+
+
+class GaussianLinear(GaussianLayer, nn.Linear):
+    """A linear layer; `weight` is (out, in)."""
+
+    def over_nodes(self, values: Tensor) -> Tensor:
+        """(out, 1)."""
+        return values.unsqueeze(1)
+
+    def over_sources(self, values: Tensor) -> Tensor:
+        """(1, in)."""
+        return values.unsqueeze(0)
+
+    def apply_weight(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """Input times weight plus bias."""
+        return F.linear(input, weight, bias)
+
+    def energy(self, input: Tensor, *others: Any) -> Tensor:
+        """(..., 1): the squared length of the input."""
+        return input.square().sum(-1, keepdim=True)
+
+    def fan(self) -> int:
+        """Fan-in."""
+        return self.in_features
+
+
+class GaussianEmbedding(GaussianLayer, nn.Embedding):
+    """An embedding: a linear layer on one-hot inputs, whose nodes are its dimensions."""
+
+    bias = None
+
+    def over_nodes(self, values: Tensor) -> Tensor:
+        """(1, dimensions): the table is stored as (words, dimensions)."""
+        return values.unsqueeze(0)
+
+    def over_sources(self, values: Tensor) -> Tensor:
+        """(words, 1)."""
+        return values.unsqueeze(1)
+
+    def apply_weight(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """Look up the rows."""
+        return F.embedding(input, weight, self.padding_idx)
+
+    def energy(self, input: Tensor, *others: Any) -> Tensor:
+        """(..., 1): a one-hot input has length 1; padding has none."""
+        if self.padding_idx is None:
+            return self.weight.new_ones((*input.shape, 1))
+        return (input != self.padding_idx).to(self.weight.dtype).unsqueeze(-1)
+
+    def _normals_like(self, like: Tensor) -> Tensor:
+        normals = super()._normals_like(like)
+        if self.padding_idx is None or like is not self.weight:
+            return normals
+        normals = normals.clone()
+        normals[self.padding_idx] = 0  # padding says nothing, noisily or not
+        return normals
+
+    def fan(self) -> int:
+        """2, so that the whole variance is 1, as torch draws embeddings."""
+        return 2
+
+
+class _GaussianConv(GaussianLayer):
+    """Convolutions; one sigma per output channel."""
+
+    groups: int
+    kernel_size: tuple[int, ...]
+    stride: tuple[int, ...]
+    padding: str | tuple[int, ...]
+    dilation: tuple[int, ...]
+    out_channels: int
+
+    def blocks(self, weight: Tensor) -> Tensor:
+        """(out, in, kernel...), or with groups (groups, out per group, in per group, kernel...)."""
+        return weight if self.groups == 1 else weight.unflatten(0, (self.groups, -1))
+
+    def over_nodes(self, values: Tensor) -> Tensor:
+        """(out, 1, 1...), with groups (groups, out per group, 1, 1...)."""
+        return self._grouped(values).unsqueeze(-1)[(..., *self._kernel_dims())]
+
+    def over_sources(self, values: Tensor) -> Tensor:
+        """(1, in, 1...), with groups (groups, 1, in per group, 1...)."""
+        return self._grouped(values).unsqueeze(-2)[(..., *self._kernel_dims())]
+
+    def _grouped(self, values: Tensor) -> Tensor:
+        return values if self.groups == 1 else values.unflatten(0, (self.groups, -1))
+
+    def _kernel_dims(self) -> tuple[None, ...]:
+        return (None,) * len(self.kernel_size)
+
+    def apply_weight(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """The convolution, padding mode included."""
+        output: Tensor = self._conv_forward(input, weight, bias)  # type: ignore[operator]
+        return output
+
+    def energy(self, input: Tensor, *others: Any) -> Tensor:
+        """(batch, 1, ...): one channel sum and one box filter serve all output channels; with
+        groups, one for each group, repeated over its channels."""
+        dim = node_dim(self)
+        squares = input.square().unflatten(dim, (self.groups, -1)).sum(dim)
+        box = squares.new_ones((self.groups, 1, *self.kernel_size))
+        return _repeat_groups(
+            self.apply_weight(squares, box, None, *others), self.out_channels, dim
+        )
+
+    def fan(self) -> int:
+        """Fan-out: how many outputs one input reaches."""
+        return self.out_channels // self.groups * math.prod(self.kernel_size)
+
+
+class GaussianConv1d(_GaussianConv, nn.Conv1d):
+    """A convolution over one dimension; one sigma per output channel."""
+
+
+class GaussianConv2d(_GaussianConv, nn.Conv2d):
+    """A convolution over two dimensions; one sigma per output channel."""
+
+
+class GaussianConv3d(_GaussianConv, nn.Conv3d):
+    """A convolution over three dimensions; one sigma per output channel."""
+
+
+class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
+    """A transposed convolution; `weight` is (in, out per group, height, width)."""
+
+    def over_nodes(self, values: Tensor) -> Tensor:
+        """(1, out, 1, 1), with groups (groups, 1, out per group, 1, 1)."""
+        return super().over_sources(values)
+
+    def over_sources(self, values: Tensor) -> Tensor:
+        """(in, 1, 1, 1), with groups (groups, in per group, 1, 1, 1)."""
+        return super().over_nodes(values)
+
+    def apply_weight(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """The transposed convolution; `others` may hold the wanted output size."""
+        return F.conv_transpose2d(
+            input,
+            weight,
+            bias,
+            self.stride,
+            self.padding,  # type: ignore[arg-type]
+            self._extra_padding(input, *others),
+            self.groups,
+            self.dilation,
+        )
+
+    def _extra_padding(self, input: Tensor, *others: Any) -> list[int]:
+        return self._output_padding(
+            input,
+            others[0] if others else None,
+            self.stride,  # type: ignore[arg-type]
+            self.padding,  # type: ignore[arg-type]
+            self.kernel_size,  # type: ignore[arg-type]
+            2,
+            self.dilation,  # type: ignore[arg-type]
+        )
+
+
+def _repeat_groups(energy: Tensor, channels: int, dim: int) -> Tensor:
+    groups = energy.shape[dim]
+    return energy if groups == 1 else energy.repeat_interleave(channels // groups, dim=dim)
+
+
+def softplus_inverse(sigma: float) -> float:
+    """The rho with softplus(rho) = sigma.
+
+    >>> round(math.log1p(math.exp(softplus_inverse(0.06))), 6)
+    0.06
+    """
+    return sigma + math.log(-math.expm1(-sigma))

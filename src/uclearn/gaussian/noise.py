@@ -1,0 +1,114 @@
+"""Standard normal numbers: reproducible from one seed, and cheap.
+
+Drawing normals costs more than multiplying a weight matrix with a batch. So by default they are
+read from one large table at a random place with a random sign; `kind="fresh"` draws them anew.
+Either way the n-th draw of a stream depends on (seed, stream, n) alone, so two integers in a
+checkpoint are the whole state.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Literal, get_args
+
+import torch
+from torch import Tensor
+
+from uclearn.errors import SettingError
+
+NoiseKind = Literal["table", "fresh"]
+
+TABLE_SIZE = 1 << 23
+"""Normals in the table: 32 MB in single precision, once per process and device."""
+_LARGEST_READ = 1 << 20
+"""A larger draw is put together from pieces, each with a place and a sign of its own."""
+
+
+class Noise:
+    """A stream of standard normal numbers.
+
+    Args:
+        seed: which sequence of draws.
+        stream: an independent sequence of the same seed, such as the rank of a process.
+        kind: `"table"` reads from a fixed table at random places, `"fresh"` draws anew.
+
+    >>> a, b = Noise(seed=7), Noise(seed=7)
+    >>> torch.equal(a.normals((2, 3)), b.normals((2, 3)))
+    True
+    >>> a.state
+    (7, 1)
+    """
+
+    def __init__(self, seed: int = 0, stream: int = 0, kind: NoiseKind = "table") -> None:
+        if kind not in get_args(NoiseKind):
+            raise SettingError(
+                f"`noise` must be one of {', '.join(get_args(NoiseKind))}, got {kind!r}."
+            )
+        self.seed, self.stream, self.kind = int(seed), int(stream), kind
+        self.drawn = 0
+
+    @property
+    def state(self) -> tuple[int, int]:
+        """(seed, draws so far): set it back and the same numbers follow."""
+        return self.seed, self.drawn
+
+    @state.setter
+    def state(self, state: tuple[int, int]) -> None:
+        self.seed, self.drawn = int(state[0]), int(state[1])
+
+    def normals(
+        self,
+        shape: tuple[int, ...],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Tensor:
+        """The next standard normal numbers. They may be a window on a shared table: never write
+        to them."""
+        if torch.compiler.is_compiling():  # a compiled graph draws from torch's own generator
+            return torch.randn(shape, dtype=dtype, device=device)
+        self.drawn += 1
+        if self.kind == "fresh":
+            generator = torch.Generator(device)
+            generator.manual_seed(self._bits(0))
+            return torch.randn(shape, dtype=dtype, device=device, generator=generator)
+        size = 1
+        for length in shape:
+            size *= length
+        if size <= _LARGEST_READ:
+            return self._window(size, 0, dtype, device).view(shape)
+        starts = range(0, size, _LARGEST_READ)
+        pieces = [
+            self._window(min(_LARGEST_READ, size - start), piece, dtype, device)
+            for piece, start in enumerate(starts)
+        ]
+        return torch.cat(pieces).view(shape)
+
+    def _window(
+        self, size: int, piece: int, dtype: torch.dtype, device: torch.device | str
+    ) -> Tensor:
+        bits = self._bits(piece)
+        table = _table(str(device), dtype, negative=bool(bits & 1))
+        start = (bits >> 1) % (TABLE_SIZE - size + 1)
+        return table[start : start + size]
+
+    def _bits(self, piece: int) -> int:
+        mixed = 0
+        for number in (self.seed, self.stream, self.drawn, piece):
+            mixed = _mix(mixed ^ _mix(number))
+        return mixed >> 1  # a generator's seed is a signed 64-bit number
+
+
+def _mix(number: int) -> int:
+    """The finaliser of splitmix64: neighbouring numbers become unrelated ones."""
+    number = (number + 0x9E3779B97F4A7C15) & 0xFFFFFFFFFFFFFFFF
+    number = ((number ^ (number >> 30)) * 0xBF58476D1CE4E5B9) & 0xFFFFFFFFFFFFFFFF
+    number = ((number ^ (number >> 27)) * 0x94D049BB133111EB) & 0xFFFFFFFFFFFFFFFF
+    return number ^ (number >> 31)
+
+
+@functools.cache
+def _table(device: str, dtype: torch.dtype, negative: bool) -> Tensor:
+    if negative:
+        return -_table(device, dtype, negative=False)
+    generator = torch.Generator().manual_seed(0x5EED)
+    return torch.randn(TABLE_SIZE, generator=generator).to(device, dtype)

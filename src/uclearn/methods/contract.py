@@ -1,0 +1,196 @@
+"""The one contract: what a method of continual learning is.
+
+A `Method` is a module that owns a network, plus what it must not forget. Unchanged, it *is*
+fine-tuning. Eight words, each with a neutral default, in the order in which a loop says them:
+
+    task = method.begin_task(task)                      # adds a head; returns the data to train on
+    optimizer = Adam(method.parameter_groups(lr=1e-3))
+    for x, y in ...:
+        method.begin_step(step)
+        loss = loss_fn(method.model(x), y) + method.penalty(step)
+        optimizer.zero_grad(); loss.backward()
+        method.adjust_gradients(step)
+        optimizer.step()
+        method.end_step(step)
+    method.end_task(task, losses)
+    with method.inference(task) as network: ...
+
+In a loop of your own the keywords that a method needs suffice, `method.penalty(batch_size=256)`;
+no step has to be built. Everything a method remembers lives in its `state_dict`.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from typing import Any, TypedDict, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.networks.heads import MultiHead, has_heads, run
+from uclearn.tasks.data import iterate
+from uclearn.tasks.task import Task
+
+Losses = Callable[[], Iterable[Tensor]]
+"""Calls up the finished task once more: batches of per-example losses, (batch,), with graph."""
+
+
+class StepFields(TypedDict, total=False):
+    """What a step says, as keywords."""
+
+    task: int
+    inputs: Any
+    batch_size: int
+    progress: float
+    examples: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a loop stands. A loop of one's own may leave out what its method does not need."""
+
+    task: int = 0
+    """Number of the task being learned."""
+    inputs: Any = None
+    """The batch, as the network gets it."""
+    batch_size: int | None = None
+    """Examples behind one move of the optimiser: all micro-batches, all processes."""
+    progress: float | None = None
+    """How much of the epoch is over, 0 to 1."""
+    examples: int | None = None
+    """Training examples of the task."""
+
+    def need(self, field: str, why: str) -> Any:
+        """A field that the method cannot do without.
+
+        >>> Step(batch_size=256).need("batch_size", "the penalty is divided by it")
+        256
+        """
+        value = getattr(self, field)
+        if value is None:
+            raise TaskError(
+                f"`{field}` is needed here: {why}. Pass it as a keyword, `{field}=...`, "
+                "or in the step."
+            )
+        return value
+
+
+def as_step(step: Step | None, given: StepFields) -> Step:
+    """The step a hook was called with, in either spelling."""
+    return replace(step or Step(), **given) if given or step is None else step
+
+
+class Method(nn.Module):
+    """A network, plus what it must not forget. As it stands here it forgets: fine-tuning.
+
+    Args:
+        model: the network; the method works on a copy.
+        copied: `model` is a (converted) copy already.
+
+    >>> method = Method(nn.Linear(2, 2))
+    >>> method.penalty()
+    tensor(0.)
+    """
+
+    closed_form: bool = False
+    """True: `adjust_gradients` adds the penalty's gradient itself, in place, and `penalty` is only
+    there to be looked at (its value is true, it has no gradient). A loop that adds the penalty to
+    its loss all the same stays right."""
+
+    def __init__(self, model: nn.Module, *, copied: bool = False) -> None:
+        super().__init__()
+        self.model = (model if copied else copy.deepcopy(model)).train()
+
+    # -- the eight words -------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Task:
+        """A task begins: its head is added; the data to train on are returned."""
+        if isinstance(self.model, MultiHead):
+            while len(self.model.heads) <= task.index:
+                if task.classes is None:
+                    raise TaskError(
+                        f"Task {task.name!r} needs a head, but its `classes` is None. Give the "
+                        "number of outputs as `classes`, or use a network without heads."
+                    )
+                self.model.add_head(task.classes)
+        return task
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """What the optimiser moves; each trainable parameter exactly once."""
+        return [{"params": [p for p in self.model.parameters() if p.requires_grad], "lr": lr}]
+
+    def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """Before the forward pass."""
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """What is added to the loss."""
+        return torch.zeros((), device=next(self.model.parameters()).device)
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """After backward, before clipping."""
+
+    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """After the optimiser moved."""
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """A task is over: consolidate.
+
+        Args:
+            task: the finished task, as `begin_task` returned it.
+            losses: its per-example losses, for methods that measure importance by them.
+            inputs: batches of its inputs, for methods that need them; taken from `task` if given.
+        """
+
+    def inference(self, task: int | None = None) -> AbstractContextManager[nn.Module]:
+        """Lends the network to predict with, and leaves no trace."""
+        return lent(self.model)
+
+
+@contextmanager
+def lent(model: nn.Module) -> Iterator[nn.Module]:
+    """The model in evaluation mode; afterwards every module is in the mode it was in."""
+    modes = [(module, module.training) for module in model.modules()]
+    model.eval()
+    try:
+        yield model
+    finally:
+        for module, training in modes:
+            module.training = training
+
+
+def forward_passes(
+    model: nn.Module,
+    task: Task | None,
+    inputs: Iterable[Any] | None,
+    size: int = 256,
+) -> Iterator[tuple[Tensor, int]]:
+    """Outputs and batch sizes over a finished task's inputs, from `inputs` or else from `task`."""
+    if inputs is not None:
+        for batch in inputs:
+            yield (model(batch), len(batch))
+    elif task is not None:
+        for prepared in iterate(task.train, size):
+            device = next(model.parameters()).device
+            yield run(model, prepared.inputs.to(device), prepared.task), len(prepared.inputs)
+
+
+def trainable(model: nn.Module, without: Sequence[str] = ()) -> dict[str, nn.Parameter]:
+    """Trainable parameters by name, leaving out those below the named modules (heads)."""
+    return {
+        name: parameter
+        for name, parameter in model.named_parameters()
+        if parameter.requires_grad and not name.startswith(tuple(f"{w}." for w in without))
+    }
+
+
+__all__ = ["Losses", "Method", "Step", "StepFields", "as_step", "forward_passes", "has_heads"]

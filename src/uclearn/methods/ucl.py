@@ -1,0 +1,416 @@
+"""UCL, uncertainty-regularised continual learning (Ahn, Cha, Lee, Moon; NeurIPS 2019).
+
+Every node carries an uncertainty sigma. While task t is learned, the loss is (paper, eq. 7)
+
+    mean loss  +  1/batch * sum over layers of
+        1/2 || Lambda (mean - mean') ||^2                     eq. (4)  drift
+      + sigma_init^2 || (mean'/sigma')^2 (mean - mean') ||_1  eq. (5)  freeze
+      + beta/2 sum_i [ (sigma/sigma')^2 - log (sigma/sigma')^2 + sigma^2 - log sigma^2 ]   eq. (6)
+
+where ' marks what the previous task left. A node's strength is s = sigma_init/sigma'; a weight is
+held by the stronger of the two nodes that it joins. While the first task is learned, eq. (5) is off
+and eq. (4) pulls towards the initial means with weight alpha.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, Literal, Unpack, get_args
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, TaskError, UclearnError
+from uclearn.gaussian import (
+    GaussianLayer,
+    Noise,
+    NoiseKind,
+    Sampling,
+    convert,
+    export,
+    survey,
+    use_means,
+)
+from uclearn.gaussian.initialise import Means
+from uclearn.gaussian.norms import (
+    borrowed_statistics,
+    reestimate,
+    statistics,
+    tracking_norms,
+)
+from uclearn.methods.contract import (
+    Losses,
+    Method,
+    Step,
+    StepFields,
+    as_step,
+    forward_passes,
+    lent,
+)
+from uclearn.methods.held import Held, HeldLayer, HeldNorm
+from uclearn.networks.heads import head_names, run_trunk
+from uclearn.penalties import known_gradient
+from uclearn.tasks.task import Task
+from uclearn.topology import Topology, trace
+
+BatchNormStatistics = Literal["shared", "per-task", "frozen"]
+
+
+class UCL(Method):
+    """Hold the weights at certain nodes, leave uncertain nodes free, let go gracefully.
+
+    Args:
+        model: any network of Linear, Conv, Embedding and normalisation layers; copied.
+        example: a small batch of inputs, to find out which nodes feed which weights (a tuple for
+            several arguments).
+        beta: how fast uncertainty moves; larger forgets more gracefully and learns more freely.
+        sigma: one initial standard deviation for all layers (the paper's 0.06), or
+        ratio: the share of each layer's initial variance given to noise. Without either: 0.5.
+        means: `"keep"` the model's weights, or `"draw"` new ones as He does, leaving room for
+            the noise.
+        alpha: weight of eq. (4) towards the initial means while the first task is learned.
+        lr_sigma: learning rate of the uncertainties; None: that of the means.
+        sampling: `"local"` (fresh noise for each example, cheaper, often better) or `"weight"`
+            (the paper's: one draw of the weights per batch).
+        noisy_bias: biases have an uncertainty too (the paper's count of parameters has them).
+        upper_freeze: a weight is also held by the node that feeds it (eq. 4).
+        freeze: eq. (5).
+        inflate: eq. (6).
+        plain: qualified names of modules that stay plain and are not held, such as heads.
+        batch_norm: running statistics of batch norms: `"shared"` by all tasks, kept
+            `"per-task"`, or `"frozen"` after the first task.
+        noise: `"table"` or `"fresh"` normal numbers (see `uclearn.gaussian.noise`).
+        closed_form: add the penalty's gradient in `adjust_gradients` instead of through the
+            loss: cheaper, for loops that call it.
+        seed: for noise and drawn means.
+
+    >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> method = UCL(net, example=torch.zeros(1, 4), beta=0.03)
+    >>> optimizer = torch.optim.Adam(method.parameter_groups(lr=1e-3))
+    >>> loss = method.model(torch.randn(16, 4)).square().mean() + method.penalty(batch_size=16)
+    >>> loss.backward(); optimizer.step(); method.end_task()
+    >>> type(method.export()[0])
+    <class 'torch.nn.modules.linear.Linear'>
+    """
+
+    drift_weight: Tensor
+    freeze_weight: Tensor
+    tasks_done: Tensor
+    task_statistics: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Any,
+        *,
+        beta: float = 0.001,
+        sigma: float | None = None,
+        ratio: float | None = None,
+        means: Means = "keep",
+        alpha: float = 0.01,
+        lr_sigma: float | None = None,
+        sampling: Sampling = "local",
+        noisy_bias: bool = False,
+        upper_freeze: bool = True,
+        freeze: bool = True,
+        inflate: bool = True,
+        plain: Iterable[str] = (),
+        batch_norm: BatchNormStatistics = "shared",
+        noise: NoiseKind = "table",
+        closed_form: bool = False,
+        seed: int = 0,
+    ) -> None:
+        _check_settings(beta, alpha, lr_sigma, batch_norm)
+        plain = (*plain, *head_names(model))
+        stream = Noise(seed, kind=noise)
+        converted = convert(
+            model,
+            sigma=sigma,
+            ratio=0.5 if sigma is None and ratio is None else ratio,
+            means=means,
+            sampling=sampling,
+            noisy_bias=noisy_bias,
+            plain=plain,
+            noise=stream,
+            seed=seed,
+        )
+        super().__init__(converted, copied=True)
+        self.noise = stream
+        self.beta, self.alpha, self.lr_sigma = beta, alpha, lr_sigma
+        self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
+        self.batch_norm, self.closed_form = batch_norm, closed_form
+
+        found = survey(self.model, plain)
+        self._layers: dict[str, GaussianLayer] = {
+            name: layer for name, layer in found.layers.items() if isinstance(layer, GaussianLayer)
+        }
+        self._norms = {
+            name: norm for name, norm in found.norms.items() if list(norm.parameters(recurse=False))
+        }
+        self.topology = self._trace(example, found.opaque)
+        self.held = nn.ModuleList(
+            [HeldLayer(layer) for layer in self._layers.values()]
+            + [HeldNorm(norm) for norm in self._norms.values()]
+        )
+        self.register_buffer("drift_weight", torch.tensor(float(alpha)))
+        self.register_buffer("freeze_weight", torch.tensor(0.0))
+        self.register_buffer("tasks_done", torch.tensor(0))
+        self.register_buffer("task_statistics", self._no_statistics())
+        self._places = _places(self.model, [*self._layers.values(), *self._norms.values()])
+        self.register_load_state_dict_post_hook(lambda *_: self._tighten())  # type: ignore[no-untyped-call]
+        self._tighten()
+
+    # -- the contract ----------------------------------------------------------------------
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        """Means (and everything plain) at `lr`, uncertainties at `lr_sigma`."""
+        spreads = {id(rho) for layer in self._layers.values() for rho in _rhos(layer)}
+        parameters = [p for p in self.model.parameters() if p.requires_grad]
+        return [
+            {"params": [p for p in parameters if id(p) not in spreads], "lr": lr},
+            {
+                "params": [p for p in parameters if id(p) in spreads],
+                "lr": lr if self.lr_sigma is None else self.lr_sigma,
+            },
+        ]
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """Eq. (4) + eq. (5) + beta eq. (6), divided by the examples behind one move of the
+        optimiser (`batch_size`: all micro-batches and processes)."""
+        scale = 1 / self._batch_size(as_step(step, given))
+        parameters: list[Tensor] = []
+        gradients: list[Tensor] = []
+        total = torch.zeros((), device=self.drift_weight.device)
+        for held in self._all_held():
+            for parameter, value, gradient in held.terms(scale, self.beta, self.inflate):
+                total = total + value
+                parameters.append(parameter)
+                gradients.append(gradient)
+        self._check_finite(total)
+        return total if self.closed_form else known_gradient(total, parameters, gradients)
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """With `closed_form`: add the penalty's gradient in place."""
+        if not self.closed_form:
+            return
+        scale = 1 / self._batch_size(as_step(step, given))
+        for held in self._all_held():
+            held.add_gradients(scale, self.beta, self.inflate)
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """Freeze means and uncertainties as what the next task must not forget."""
+        self._check_places()
+        self._check_weights()
+        self._settle_statistics(task, inputs)
+        for held in self._all_held():
+            held.remember()
+        self.drift_weight.fill_(1.0)
+        self.freeze_weight.fill_(1.0)
+        self.tasks_done += 1
+        self._tighten()
+
+    @contextmanager
+    def inference(self, task: int | None = None) -> Iterator[nn.Module]:
+        """The mean network; with per-task batch norm under that task's statistics."""
+        with lent(self.model) as network:
+            if task is None or task >= len(self.task_statistics) or self.batch_norm != "per-task":
+                yield network
+                return
+            with borrowed_statistics(network, self._unpack(self.task_statistics[task])):
+                yield network
+
+    # -- for people ------------------------------------------------------------------------
+
+    def export(self) -> nn.Module:
+        """An ordinary network of the original classes, with the mean weights."""
+        return export(self.model).eval()
+
+    def sigmas(self) -> dict[str, Tensor]:
+        """Per layer the uncertainty of each node, (nodes,)."""
+        return {name: layer.sigma.detach().clone() for name, layer in self._layers.items()}
+
+    def strengths(self) -> dict[str, Tensor]:
+        """Per layer how firmly each node is held, sigma_init / sigma', (nodes,)."""
+        held = zip(self._layers, self._all_held(), strict=False)
+        return {name: memory.strength() for name, memory in held}
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _trace(self, example: Any, opaque: dict[str, nn.Module]) -> Topology:
+        def call(model: nn.Module, inputs: Any) -> Any:
+            return model(*inputs) if isinstance(inputs, tuple) else run_trunk(model, inputs)
+
+        _check_example(example)
+        try:
+            return trace(
+                self.model, example, self._layers, followed=self._norms, opaque=opaque, call=call
+            )
+        except (RuntimeError, ValueError, IndexError) as error:
+            if isinstance(error, UclearnError):
+                raise
+            shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
+            raise SettingError(
+                f"`example` must be a batch that the model accepts, got {shape}; the model said: "
+                f"{error}"
+            ) from error
+
+    def _all_held(self) -> Iterator[Held]:
+        for held in self.held:
+            assert isinstance(held, Held)
+            yield held
+
+    def _tighten(self) -> None:
+        """Work out, from what is remembered, how firmly each weight is held."""
+        layers = dict(zip([*self._layers, *self._norms], self._all_held(), strict=True))
+        strengths = torch.cat([layers[name].strength() for name in self._layers])
+        for name, held in layers.items():
+            arriving = self.topology.arriving(name, strengths)
+            held.tighten(arriving, self.upper_freeze, self.drift_weight, self._freeze_weight())
+
+    def _freeze_weight(self) -> Tensor | None:
+        return self.freeze_weight if self.freeze and bool(self.freeze_weight > 0) else None
+
+    def _batch_size(self, step: Step) -> int:
+        self._check_places()
+        size = step.need("batch_size", "the penalty is divided by the examples of one step")
+        if not size >= 1:
+            raise SettingError(
+                f"`batch_size` must be at least 1, got {size}. It counts the examples behind one "
+                "move of the optimiser, over all micro-batches and processes."
+            )
+        return int(size)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        result = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
+        if hasattr(self, "_places"):
+            self._tighten()  # what was worked out lives where the weights live
+        return result
+
+    def get_extra_state(self) -> Tensor:
+        """Where the stream of noise stands."""
+        return torch.tensor(self.noise.state)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the stream of noise up again."""
+        seed, drawn = state.tolist()
+        self.noise.state = (seed, drawn)
+
+    def _settle_statistics(self, task: Task | None, inputs: Iterable[Any] | None) -> None:
+        """Batch norms: gather with the means what was gathered under noise, then keep or hold."""
+        if not tracking_norms(self.model) or all(n.steady for n in tracking_norms(self.model)):
+            return
+        if task is None and inputs is None:
+            raise TaskError(
+                "This model has batch norms, whose running statistics were gathered under weight "
+                "noise and must be re-estimated with the mean weights. Pass batches of the "
+                "finished task's inputs: `method.end_task(inputs=[x1, x2, ...])`."
+            )
+        with use_means(self.model):
+            reestimate(self.model, forward_passes(self.model, task, inputs))
+        if self.batch_norm == "frozen":
+            for norm in tracking_norms(self.model):
+                norm.steady = True
+        if self.batch_norm == "per-task":
+            now = torch.cat([tensor.flatten() for tensor in statistics(self.model)])
+            self.task_statistics = torch.cat([self.task_statistics, now[None]])
+
+    def _no_statistics(self) -> Tensor:
+        return torch.zeros(0, sum(tensor.numel() for tensor in statistics(self.model)))
+
+    def _unpack(self, flat: Tensor) -> list[Tensor]:
+        return list(flat.split([tensor.numel() for tensor in statistics(self.model)]))
+
+    def _check_places(self) -> None:
+        for name, (parent, attribute, module) in self._places.items():
+            if parent._modules.get(attribute) is not module:
+                raise TaskError(
+                    f"The layer {name} is no longer the one this method was built with, so its "
+                    "weights are not held. Change the model first and build the method from it."
+                )
+
+    def _check_weights(self) -> None:
+        broken = [
+            name
+            for name, parameter in self.model.named_parameters()
+            if not bool(parameter.isfinite().all())
+        ]
+        if broken:
+            raise TaskError(
+                f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
+                "loss became NaN or infinite; lower the learning rate, clip gradients, or load "
+                "the last good state. What earlier tasks left is unchanged."
+            )
+
+    def _check_finite(self, total: Tensor) -> None:
+        # on other devices the look would stall the queue; there end_task finds out
+        if total.device.type == "cpu" and not math.isfinite(total.item()):
+            raise TaskError(
+                f"The penalty is {total.item()}: some weights are not finite, or have moved too "
+                "far to be squared. The loss became NaN or infinite in an earlier step; lower "
+                "the learning rate or clip gradients."
+            )
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        saved = state_dict.get(prefix + "task_statistics")
+        if saved is not None and saved.shape[1:] == self.task_statistics.shape[1:]:
+            self.task_statistics = saved.new_empty(saved.shape).to(self.task_statistics)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+def _check_settings(
+    beta: float, alpha: float, lr_sigma: float | None, batch_norm: BatchNormStatistics
+) -> None:
+    if not (beta >= 0 and math.isfinite(beta)):
+        raise SettingError(
+            f"`beta` must be 0 or greater and finite, got {beta}. It weighs the term that moves "
+            "the uncertainties; the paper uses 0.00001 to 0.03."
+        )
+    if not (alpha >= 0 and math.isfinite(alpha)):
+        raise SettingError(
+            f"`alpha` must be 0 or greater and finite, got {alpha}. It weighs the pull towards "
+            "the initial means while the first task is learned; the paper uses 0.01 to 5."
+        )
+    if lr_sigma is not None and not lr_sigma > 0:
+        raise SettingError(
+            f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
+            "uncertainties; None takes that of the means."
+        )
+    if batch_norm not in get_args(BatchNormStatistics):
+        raise SettingError(
+            f"`batch_norm` must be one of {', '.join(get_args(BatchNormStatistics))}, got "
+            f"{batch_norm!r}."
+        )
+
+
+def _check_example(example: Any) -> None:
+    tensor = example[0] if isinstance(example, tuple) and example else example
+    if isinstance(tensor, Tensor) and (tensor.dim() == 0 or tensor.numel() == 0):
+        raise SettingError(
+            f"`example` must hold at least one input, got shape {tuple(tensor.shape)}. A batch "
+            "of one, such as x[:1], is enough."
+        )
+
+
+def _rhos(layer: GaussianLayer) -> list[nn.Parameter]:
+    return [rho for rho in (layer.rho, layer.rho_bias) if rho is not None]
+
+
+def _places(
+    model: nn.Module, modules: list[nn.Module]
+) -> dict[str, tuple[nn.Module, str, nn.Module]]:
+    """Where each module hangs in the model, to notice when it is replaced."""
+    wanted = {id(module) for module in modules}
+    return {
+        f"{name}.{attribute}".lstrip("."): (parent, attribute, child)
+        for name, parent in model.named_modules()
+        for attribute, child in parent._modules.items()
+        if child is not None and id(child) in wanted
+    }

@@ -1,0 +1,109 @@
+"""One trunk, one output layer per task."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+
+
+class MultiHead(nn.Module):
+    """A trunk that all tasks share and a linear head for each.
+
+    Called as `model(x, task=2)`, or with `task` a (batch,) tensor when the examples belong to
+    different tasks: then each goes through its own head, and where heads differ in size the
+    missing classes hold -inf, which no softmax sees.
+
+    Args:
+        trunk: any module that ends in (batch, features).
+        features: the width of its output.
+        seed: head i is drawn from (seed, i), whenever it is added.
+
+    >>> net = MultiHead(nn.Flatten(), features=4)
+    >>> net.add_head(3), net.add_head(2)
+    (0, 1)
+    >>> net(torch.zeros(5, 2, 2), task=1).shape
+    torch.Size([5, 2])
+    """
+
+    def __init__(self, trunk: nn.Module, features: int, seed: int = 0) -> None:
+        super().__init__()
+        self.trunk, self.features, self.seed = trunk, features, seed
+        self.heads = nn.ModuleList()
+
+    def add_head(self, outputs: int) -> int:
+        """Give the next task a head; its number is returned."""
+        index = len(self.heads)
+        head = nn.Linear(self.features, outputs)
+        generator = torch.Generator().manual_seed(self.seed * 100_003 + index)
+        bound = 1 / math.sqrt(self.features)
+        for parameter in head.parameters():
+            nn.init.uniform_(parameter, -bound, bound, generator=generator)
+        self.heads.append(head.to(next(self.trunk.parameters(), torch.zeros(()))))
+        return index
+
+    def forward(self, input: Any, task: int | Tensor = 0) -> Tensor:
+        """(batch, classes of the task), or (batch, classes of the largest head) for mixed tasks."""
+        features = self.trunk(input)
+        if isinstance(task, int):
+            output: Tensor = self._head(task)(features)
+            return output
+        tasks = task.unique().tolist()
+        widest = max(self._head(t).out_features for t in tasks)
+        outputs = features.new_full((len(features), widest), -math.inf)
+        for t in tasks:
+            mine = task == t
+            head = self._head(t)
+            outputs[mine, : head.out_features] = head(features[mine]).to(outputs.dtype)
+        return outputs
+
+    def all_heads(self, input: Any) -> Tensor:
+        """(batch, classes of all tasks): every head's outputs side by side."""
+        features = self.trunk(input)
+        return torch.cat([head(features) for head in self.heads], dim=-1)
+
+    def _head(self, task: int) -> nn.Linear:
+        if not 0 <= task < len(self.heads):
+            raise TaskError(
+                f"`task` must be one of the {len(self.heads)} tasks that have a head, got {task}. "
+                "`begin_task` adds the head of a new task."
+            )
+        head = self.heads[task]
+        assert isinstance(head, nn.Linear)
+        return head
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        # a saved network may have met more tasks than this one: it gets their heads first
+        key = f"{prefix}heads.{{}}.weight"
+        while (weight := state_dict.get(key.format(len(self.heads)))) is not None:
+            self.add_head(weight.shape[0])
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+def has_heads(model: nn.Module) -> bool:
+    """Whether the model is called with a task."""
+    return isinstance(model, MultiHead)
+
+
+def run(model: nn.Module, inputs: Any, task: int | Tensor = 0) -> Tensor:
+    """`model(inputs, task=task)` for a network with heads, `model(inputs)` for one without."""
+    output: Tensor = model(inputs, task=task) if has_heads(model) else model(inputs)
+    return output
+
+
+def run_trunk(model: nn.Module, inputs: Any) -> Any:
+    """What all tasks share: the trunk of a network with heads, else the whole network."""
+    return model.trunk(inputs) if isinstance(model, MultiHead) else model(inputs)
+
+
+def head_names(model: nn.Module) -> tuple[str, ...]:
+    """The qualified names of all modules that hold heads."""
+    return tuple(
+        f"{name}.heads".lstrip(".")
+        for name, module in model.named_modules()
+        if isinstance(module, MultiHead)
+    )
