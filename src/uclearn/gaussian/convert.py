@@ -87,28 +87,30 @@ def survey(model: nn.Module, plain: Iterable[str] = ()) -> Survey:
         plain: qualified names of modules that stay as they are, with all below them.
     """
     found = Survey()
-    wanted = set(plain)
+    plain = set(plain)
+    everything = dict(model.named_modules(remove_duplicate=False))
+    wanted = {id(everything[name]) for name in plain if name in everything}
     owners: dict[int, str] = {}
     skipped: set[int] = set()
     for name, module in model.named_modules():
         if id(module) in skipped:
             continue
-        if name in wanted:
-            wanted.discard(name)
+        if id(module) in wanted:
             found.opaque[name] = module
             skipped.update(id(below) for below in module.modules())
             continue
         _place(found, name, module)
         for parameter_name, parameter in module.named_parameters(recurse=False):
             full = f"{name}.{parameter_name}".lstrip(".")
-            if id(parameter) in owners:
+            if id(parameter) in owners and parameter.requires_grad:
                 found.problems.append(
                     f"{full}: the same tensor as {owners[id(parameter)]}. Tied weights have two "
                     "sets of nodes; untie them or name one of the modules in `plain`"
                 )
             owners.setdefault(id(parameter), full)
     found.problems.extend(
-        f"{name}: named in `plain`, but the model has no such module" for name in sorted(wanted)
+        f"{name}: named in `plain`, but the model has no such module"
+        for name in sorted(plain - everything.keys())
     )
     return found
 
@@ -122,10 +124,13 @@ def _place(found: Survey, name: str, module: nn.Module) -> None:
         return
     elif any(isinstance(p, nn.UninitializedParameter) for p in own):
         found.problems.append(
-            f"{name} ({kind.__name__}): has no weights yet. Run the model once, then convert it"
+            f"{name or 'the model itself'} ({kind.__name__}): has no weights yet. Run the model "
+            "once, then convert it"
         )
-    elif not any(p.requires_grad for p in own):
+    elif not any(p.requires_grad for p in module.parameters()):
         found.opaque[name] = module  # frozen weights cannot drift
+    elif not any(p.requires_grad for p in own):
+        return  # a constant beside layers that learn: what goes on between them is followed
     elif (reason := _refusal(module)) is not None:
         found.problems.append(f"{name or 'the model itself'} ({kind.__name__}): {reason}")
     else:
@@ -145,8 +150,16 @@ def _refusal(module: nn.Module) -> str | None:
             "no Gaussian version of it is known. Write it with Linear and Conv layers, register "
             "one with uclearn.gaussian.register_layer (or register_norm), or name it in `plain`"
         )
+    if "weight" not in module._parameters:
+        return (
+            "its weight is no parameter but computed before each use (weight_norm, spectral_norm, "
+            "pruning). Make it permanent (remove_weight_norm, prune.remove), or name it in `plain`"
+        )
     if isinstance(module, nn.Embedding) and (module.max_norm is not None or module.sparse):
-        return "embeddings with `max_norm` or `sparse` change weights outside of the optimiser"
+        return (
+            "embeddings with `max_norm` or `sparse` change weights outside of the optimiser. "
+            "Switch both off, or name it in `plain`"
+        )
     return None
 
 

@@ -36,32 +36,45 @@ class _SampleWeight(Function):
 
 
 class _AddNoise(Function):
-    """y = mean + sigma * sqrt(energy) * normals, all broadcast to the shape of `mean`."""
+    """y = mean + sigma * length * normals, all broadcast to the shape of `mean`."""
 
     generate_vmap_rule = True
 
     @staticmethod
-    def forward(mean: Tensor, energy: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
-        return torch.addcmul(mean, normals * sigma, energy.sqrt())
+    def forward(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
+        return torch.addcmul(mean, normals * sigma, length)
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, energy, sigma, normals = inputs
-        ctx.save_for_backward(energy, sigma, normals)
+        _, length, sigma, normals = inputs
+        ctx.save_for_backward(length, sigma, normals)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None]:
-        energy, sigma, normals = ctx.saved_tensors
+        length, sigma, normals = ctx.saved_tensors
         (gradient,) = gradients
         felt = gradient * normals
-        length = energy.sqrt()
-        for_sigma = (felt * length).sum_to_size(sigma.shape)
-        for_energy = None
-        if ctx.needs_input_grad[1]:
-            for_length = (felt * sigma).sum_to_size(energy.shape)
-            # where no input is active the length has a kink; 0 is a subgradient there
-            for_energy = torch.where(energy > 0, for_length / (2 * length), 0.0)
-        return gradient, for_energy, for_sigma, None
+        for_length = _sum_over_nodes(felt, sigma, length) if ctx.needs_input_grad[1] else None
+        return gradient, for_length, _sum_over_outputs(felt, length, sigma), None
+
+
+def _sum_over_outputs(felt: Tensor, length: Tensor, sigma: Tensor) -> Tensor:
+    """`(felt * length).sum_to_size(sigma.shape)`, as a matrix product where it is one."""
+    if sigma.dim() == 1 and length.shape[-1] == 1:  # (..., nodes) of a linear layer
+        return felt.reshape(-1, felt.shape[-1]).T @ length.flatten()
+    if sigma.dim() > 1 and length.dim() == sigma.dim() + 1 and length.shape[1] == 1:  # channels
+        positions = length.flatten(2).transpose(1, 2)  # (batch, positions, 1)
+        return (felt.flatten(2) @ positions).sum(0).view_as(sigma)
+    return (felt * length).sum_to_size(sigma.shape)
+
+
+def _sum_over_nodes(felt: Tensor, sigma: Tensor, length: Tensor) -> Tensor:
+    """`(felt * sigma).sum_to_size(length.shape)`, as a matrix product where it is one."""
+    if sigma.dim() == 1 and length.shape[-1] == 1:
+        return (felt @ sigma).unsqueeze(-1)
+    if sigma.dim() > 1 and length.dim() == sigma.dim() + 1 and length.shape[1] == 1:
+        return (sigma.view(1, 1, -1) @ felt.flatten(2)).view_as(length)
+    return (felt * sigma).sum_to_size(length.shape)
 
 
 def sample_weight(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
@@ -76,15 +89,16 @@ def sample_weight(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
     return drawn
 
 
-def add_noise(mean: Tensor, energy: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
-    """A draw of the outputs, `y = mean + sigma * sqrt(energy) * normals`: what weight noise does
+def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
+    """A draw of the outputs, `y = mean + sigma * length * normals`: what weight noise does
     to one example, with fresh noise for each (local reparameterisation).
 
     Args:
         mean: (batch, ..., out) the output under the mean weights.
-        energy: broadcastable to `mean`: the sum of the squared inputs that each output sees.
+        length: broadcastable to `mean`: the root of the sum of squares of the inputs that each
+            output sees.
         sigma: broadcastable to `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers.
     """
-    drawn: Tensor = _AddNoise.apply(mean, energy, sigma, normals)  # type: ignore[no-untyped-call]
+    drawn: Tensor = _AddNoise.apply(mean, length, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn

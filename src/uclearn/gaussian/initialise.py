@@ -71,7 +71,8 @@ def draw_means(layer: GaussianLayer, ratio: float | None, generator: torch.Gener
     fan = layer.fan()
     bound = math.sqrt(3 * (1 - (ratio or 0.0)) * 2 / fan)
     with torch.no_grad():
-        fresh = torch.empty(layer.weight.shape).uniform_(-bound, bound, generator=generator)
+        fresh = torch.empty(layer.weight.shape, device="cpu")
+        fresh.uniform_(-bound, bound, generator=generator)
         layer.weight.copy_(fresh)
         if isinstance(layer, nn.Embedding) and layer.padding_idx is not None:
             layer.weight[layer.padding_idx] = 0

@@ -88,9 +88,9 @@ class GaussianLayer(nn.Module):
     def _local(self, input: Tensor, *others: Any) -> Tensor:
         mean: Tensor = super().forward(input, *others)
         shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
-        energy = self.energy(input, *others).to(mean.dtype)
+        length = self.length(input, *others).to(mean.dtype)
         sigma = self.sigma.to(mean.dtype).view(shape)
-        noisy = add_noise(mean, energy, sigma, self._normals_like(mean))
+        noisy = add_noise(mean, length, sigma, self._normals_like(mean))
         if self.sigma_bias is None:
             return noisy
         return noisy + self.sigma_bias.to(mean.dtype).view(shape) * self._normals_like(mean)
@@ -123,8 +123,8 @@ class GaussianLayer(nn.Module):
         """What the layer computes, with another weight."""
         raise NotImplementedError
 
-    def energy(self, input: Tensor, *others: Any) -> Tensor:
-        """The sum of squared inputs that each output sees, broadcastable to the output."""
+    def length(self, input: Tensor, *others: Any) -> Tensor:
+        """The length of the vector of inputs that each output sees, broadcastable to it."""
         raise NotImplementedError
 
     def fan(self) -> int:
@@ -173,9 +173,9 @@ class GaussianLinear(GaussianLayer, nn.Linear):
         """Input times weight plus bias."""
         return F.linear(input, weight, bias)
 
-    def energy(self, input: Tensor, *others: Any) -> Tensor:
-        """(..., 1): the squared length of the input."""
-        return input.square().sum(-1, keepdim=True)
+    def length(self, input: Tensor, *others: Any) -> Tensor:
+        """(..., 1)."""
+        return torch.linalg.vector_norm(input, dim=-1, keepdim=True)
 
     def fan(self) -> int:
         """Fan-in."""
@@ -199,9 +199,10 @@ class GaussianEmbedding(GaussianLayer, nn.Embedding):
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
     ) -> Tensor:
         """Look up the rows."""
-        return F.embedding(input, weight, self.padding_idx)
+        by_count = self.scale_grad_by_freq
+        return F.embedding(input, weight, self.padding_idx, scale_grad_by_freq=by_count)
 
-    def energy(self, input: Tensor, *others: Any) -> Tensor:
+    def length(self, input: Tensor, *others: Any) -> Tensor:
         """(..., 1): a one-hot input has length 1; padding has none."""
         if self.padding_idx is None:
             return self.weight.new_ones((*input.shape, 1))
@@ -255,15 +256,16 @@ class _GaussianConv(GaussianLayer):
         output: Tensor = self._conv_forward(input, weight, bias)  # type: ignore[operator]
         return output
 
-    def energy(self, input: Tensor, *others: Any) -> Tensor:
+    def length(self, input: Tensor, *others: Any) -> Tensor:
         """(batch, 1, ...): one channel sum and one box filter serve all output channels; with
         groups, one for each group, repeated over its channels."""
         dim = node_dim(self)
         squares = input.square().unflatten(dim, (self.groups, -1)).sum(dim)
         box = squares.new_ones((self.groups, 1, *self.kernel_size))
-        return _repeat_groups(
-            self.apply_weight(squares, box, None, *others), self.out_channels, dim
-        )
+        energy = self.apply_weight(squares, box, None, *others)
+        # where no input is active the root has a kink; clamping makes its gradient 0 there
+        length = energy.clamp_min(torch.finfo(energy.dtype).tiny).sqrt()
+        return _repeat_groups(length, self.out_channels, dim)
 
     def fan(self) -> int:
         """Fan-out: how many outputs one input reaches."""
@@ -284,6 +286,10 @@ class GaussianConv3d(_GaussianConv, nn.Conv3d):
 
 class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
     """A transposed convolution; `weight` is (in, out per group, height, width)."""
+
+    def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
+        """As the torch layer, the wanted output size included."""
+        return super().forward(input, output_size)
 
     def over_nodes(self, values: Tensor) -> Tensor:
         """(1, out, 1, 1), with groups (groups, 1, out per group, 1, 1)."""
@@ -320,9 +326,9 @@ class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
         )
 
 
-def _repeat_groups(energy: Tensor, channels: int, dim: int) -> Tensor:
-    groups = energy.shape[dim]
-    return energy if groups == 1 else energy.repeat_interleave(channels // groups, dim=dim)
+def _repeat_groups(length: Tensor, channels: int, dim: int) -> Tensor:
+    groups = length.shape[dim]
+    return length if groups == 1 else length.repeat_interleave(channels // groups, dim=dim)
 
 
 def softplus_inverse(sigma: float) -> float:

@@ -109,6 +109,11 @@ def _mix(number: int) -> int:
 @functools.cache
 def _table(device: str, dtype: torch.dtype, negative: bool) -> Tensor:
     if negative:
-        return -_table(device, dtype, negative=False)
-    generator = torch.Generator().manual_seed(0x5EED)
-    return torch.randn(TABLE_SIZE, generator=generator).to(device, dtype)
+        with torch.inference_mode(False):
+            return -_table(device, dtype, negative=False)
+    # the first draw may come in inference mode, but its table serves training too; and it is the
+    # same table whatever torch's default device and type
+    with torch.inference_mode(False):
+        generator = torch.Generator("cpu").manual_seed(0x5EED)
+        normals = torch.randn(TABLE_SIZE, generator=generator, dtype=torch.float32, device="cpu")
+        return normals.to(device, dtype)

@@ -6,6 +6,7 @@ so they are re-estimated with the means when a task ends, and may be held from t
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+
+from uclearn.errors import TaskError
 
 
 class SteadyBatchNorm(_BatchNorm):
@@ -51,11 +54,14 @@ def tracking_norms(model: nn.Module) -> list[SteadyBatchNorm]:
 def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
     """Gather the running statistics anew, as plain averages over the given forward passes.
 
+    Steady norms keep theirs. If a pass fails, or there is none, nothing is changed.
+
     Args:
         model: converted model; the caller sees to it that it uses its means.
         forwards: an iterable that runs the model once per item it yields.
     """
-    norms = tracking_norms(model)
+    norms = [norm for norm in tracking_norms(model) if not norm.steady]
+    before = [copy.deepcopy(dict(norm.named_buffers())) for norm in norms]
     modes = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]
     model.eval()
@@ -65,8 +71,17 @@ def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
             norm.momentum = None  # a cumulative average: every batch counts the same
             norm.train()
         with torch.no_grad():
-            for _ in forwards:
-                pass
+            passes = sum(1 for _ in forwards)
+        if passes == 0:
+            raise TaskError(
+                "`forwards` must yield at least one forward pass, got none: the running "
+                "statistics of batch norms would be lost. Pass batches of the finished task's "
+                "inputs; a generator that has already been used up yields none."
+            )
+    except BaseException:
+        for norm, buffers in zip(norms, before, strict=True):
+            norm.load_state_dict(buffers, strict=False)
+        raise
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum

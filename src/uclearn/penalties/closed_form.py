@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+from torch.autograd.function import once_differentiable
 
 
 class _KnownGradient(Function):
@@ -24,6 +25,7 @@ class _KnownGradient(Function):
         return value.clone()
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         (factor,) = upstream
         # a loss is usually differentiated with factor 1; asking costs nothing on a CPU

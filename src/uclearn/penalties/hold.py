@@ -88,7 +88,7 @@ def hold(mean: Tensor, anchor: Tensor, grip: Grip, scale: float = 1.0) -> tuple[
         _pull(grip, rows, moved, out=pull)
         drifted += torch.dot(pull.flatten(), moved.flatten())
         if grip.press is not None:
-            pressed = anchor[rows].square().mul_(_rows(grip.press, rows))
+            pressed = anchor[rows].square().mul_(_rows(grip.press, rows, pull))
             pull.addcmul_(pressed, moved.sign())
         both += torch.dot(pull.flatten(), moved.flatten())
     # sum c d^2 counts double in <gradient, moved>; |d| = sign(d) d does not
@@ -107,7 +107,7 @@ def add_hold_gradient(
         target.addcmul_(moved, pull, value=scale)
         if grip.press is not None:
             torch.mul(anchor[rows], anchor[rows], out=pull)
-            target.addcmul_(moved.sign_(), pull.mul_(_rows(grip.press, rows)), value=scale)
+            target.addcmul_(moved.sign_(), pull.mul_(_rows(grip.press, rows, pull)), value=scale)
 
 
 def _pull(grip: Grip, rows: slice, moved: Tensor, out: Tensor) -> None:
@@ -117,11 +117,11 @@ def _pull(grip: Grip, rows: slice, moved: Tensor, out: Tensor) -> None:
 
 def _stiffness(grip: Grip, rows: slice, out: Tensor) -> None:
     """Lambda^2 for some rows of the weights, times the weight of eq. (4)."""
-    node = _rows(grip.node, rows)
+    node = _rows(grip.node, rows, out)
     if grip.source is None:
         out.copy_(node.expand_as(out))
     else:
-        torch.maximum(node.expand_as(out), _rows(grip.source, rows).expand_as(out), out=out)
+        torch.maximum(node.expand_as(out), _rows(grip.source, rows, out).expand_as(out), out=out)
 
 
 def _pieces(tensor: Tensor) -> Iterator[slice]:
@@ -131,5 +131,6 @@ def _pieces(tensor: Tensor) -> Iterator[slice]:
     return (slice(start, start + step) for start in range(0, length, step))
 
 
-def _rows(values: Tensor, rows: slice) -> Tensor:
-    return values if values.shape[0] == 1 else values[rows]
+def _rows(values: Tensor, rows: slice, like: Tensor) -> Tensor:
+    # values of fewer dimensions broadcast over the rows, as those with one row do
+    return values[rows] if values.dim() == like.dim() and values.shape[0] > 1 else values

@@ -1,0 +1,73 @@
+# Everything from nothing: each target creates .venv, installs under constraints.txt and runs.
+# Needed beforehand: Python 3.11 or newer, and make. Another interpreter: make test PYTHON=/path/to/python
+
+VENV ?= .venv
+WORKERS ?= 2
+is_new_enough = -c "import sys; sys.exit(sys.version_info < (3, 11))"
+PYTHON ?= $(shell for p in python3.11 python3 python3.12 python3.13 python; do \
+	$$p $(is_new_enough) 2>/dev/null && echo $$p && break; done)
+
+RUN = $(VENV)/bin/python
+INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Stamps: what was installed, and when; older than the list of packages means install again.
+FOR_USE = $(VENV)/.installed-for-use
+FOR_TEST = $(VENV)/.installed-for-test
+
+.PHONY: help demo test lint bench install constraints clean
+
+help:
+	@echo "make demo         what fine-tuning forgets and UCL keeps, on handwritten digits"
+	@echo "make test         all checks and all tests"
+	@echo "make lint         the checks alone: style, format, types"
+	@echo "make bench        what UCL costs beside a plain network, as ratios"
+	@echo "make install      only set up $(VENV), with all that the tests need"
+	@echo "make constraints  take the newest versions of all packages but torch into constraints.txt"
+	@echo "make clean        remove $(VENV) and all that was built or cached"
+
+demo: $(FOR_USE)
+	$(RUN) examples/own_loop.py
+
+test: lint
+	$(RUN) -m pytest --numprocesses $(WORKERS)
+
+lint: $(FOR_TEST)
+	$(RUN) -m ruff check
+	$(RUN) -m ruff format --check
+	$(RUN) -m mypy
+
+bench: $(FOR_USE)
+	$(RUN) -m benchmarks
+
+install: $(FOR_TEST)
+
+$(FOR_USE): pyproject.toml constraints.txt | $(RUN)
+	@echo "Installing uclearn into $(VENV); the first time takes a few minutes."
+	$(INSTALL) hatchling editables # the build tools, under the constraints too
+	$(INSTALL) --no-build-isolation --editable .
+	@touch $@
+
+$(FOR_TEST): $(FOR_USE)
+	@echo "Installing the tools for tests and checks into $(VENV)."
+	$(INSTALL) --no-build-isolation --editable ".[dev]"
+	@touch $@
+
+$(RUN):
+	@test -n "$(PYTHON)" && $(PYTHON) $(is_new_enough) || { \
+		echo "uclearn needs Python 3.11 or newer; '$(or $(PYTHON),python3)' is not." \
+			"Install it, or name it: make PYTHON=/path/to/python" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+constraints:
+	rm -rf build/constraints
+	$(PYTHON) -m venv build/constraints
+	build/constraints/bin/pip install --quiet hatchling editables "$$(grep '^torch==' constraints.txt)"
+	build/constraints/bin/pip install --quiet --no-build-isolation --editable ".[all]"
+	grep '^#' constraints.txt > build/constraints.txt
+	build/constraints/bin/pip freeze --all --exclude-editable | grep -v '^pip==' \
+		| sed 's/+cpu$$//' | LC_ALL=C sort -f >> build/constraints.txt
+	mv build/constraints.txt constraints.txt
+	rm -rf build/constraints
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,138 @@
+"""Files that are either the old one or the new one, whole, whatever happens in between.
+
+A file is written aside in the same folder, flushed to the disk and renamed over the old one:
+renaming within a folder is the one step that a file system does entirely or not at all.
+"""
+
+import errno
+import json
+import os
+import secrets
+from collections.abc import Iterable
+from contextlib import suppress
+from glob import escape
+from pathlib import Path
+
+from uclearn.errors import DataError, UclearnError
+
+Chunk = bytes | bytearray | memoryview
+
+
+class StorageError(UclearnError, OSError):
+    """A file or folder could not be read, written or locked; the cause holds the system's error."""
+
+
+def refusal(action: str, path: Path, error: OSError, remedy: str) -> StorageError:
+    """The error for a system call that failed: what was tried, on what, why, what to do."""
+    return StorageError(f"Could not {action} {path}: {error.strerror or error}. {remedy}")
+
+
+def write_chunks(path: Path, chunks: Iterable[Chunk], *, sync: bool = True) -> None:
+    """Replace the file `path` by the concatenation of `chunks`, all at once.
+
+    With `sync` it has reached the disk on return, and survives a power cut. Without, it survives
+    the death of the process but the last seconds may be lost with the power; in both cases a
+    reader sees the old contents or the new, never a mixture.
+    """
+    aside = aside_of(path)
+    try:
+        try:
+            _create(aside, chunks, sync)
+            aside.replace(path)
+        except BaseException:  # Ctrl-C as well: leave no half-written file behind
+            with suppress(OSError):
+                aside.unlink()
+            raise
+    except OSError as error:
+        remedy = "What stood there before is untouched; " + _remedy(error)
+        raise refusal("write", path, error, remedy) from error
+    if sync:
+        _sync_folder(path.parent)
+
+
+def write_bytes(path: Path, data: Chunk, *, sync: bool = True) -> None:
+    """Replace the file `path` by `data`, all at once (see `write_chunks`)."""
+    write_chunks(path, [data], sync=sync)
+
+
+def write_text(path: Path, text: str, *, sync: bool = True) -> None:
+    """Replace the file `path` by `text` in UTF-8, all at once (see `write_chunks`)."""
+    write_chunks(path, [text.encode()], sync=sync)
+
+
+def write_json(path: Path, value: object, *, sync: bool = True) -> None:
+    """Replace the file `path` by `value` as indented JSON, all at once (see `write_chunks`).
+
+    Only what JSON can say is accepted: NaN and infinity are not in it, and other programs refuse
+    files that hold them.
+    """
+    try:
+        text = json.dumps(value, indent=2, allow_nan=False)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"`value` for {path} cannot be written as JSON: {error}.") from error
+    write_text(path, text + "\n", sync=sync)
+
+
+def read_json(path: Path) -> object:
+    """The value that the JSON file `path` holds."""
+    try:
+        return json.loads(path.read_bytes())
+    except OSError as error:
+        raise refusal("read", path, error, "Check the path and the permissions.") from error
+    except ValueError as error:  # not JSON, or not UTF-8
+        raise DataError(
+            f"{path} is not valid JSON: {error}. It is damaged or was not written by uclearn; "
+            "restore or delete it."
+        ) from error
+
+
+def aside_of(path: Path) -> Path:
+    """A new name in the same folder under which the next contents of `path` may be prepared.
+
+    Unique, so that two processes or threads that write the same file do not meet in it.
+    """
+    return path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
+
+
+def remove_leftovers(path: Path) -> None:
+    """Delete what killed processes left aside of `path`. For the only writer of that file."""
+    for leftover in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+        try:
+            leftover.unlink(missing_ok=True)
+        except OSError as error:
+            raise refusal("delete", leftover, error, "Check its permissions.") from error
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the names in `folder`, after a rename, as durable as the files themselves."""
+    try:
+        descriptor = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        # Some network file systems cannot sync a folder: there, nothing more can be done.
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):
+            raise refusal("sync", folder, error, "Check the disk.") from error
+
+
+def _create(path: Path, chunks: Iterable[Chunk], sync: bool) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+    try:
+        for chunk in chunks:
+            rest = memoryview(chunk)
+            while rest:  # the system may take less than it is given
+                rest = rest[os.write(descriptor, rest) :]
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remedy(error: OSError) -> str:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return "free some space and start again."
+    if isinstance(error, FileNotFoundError):
+        return "check that the folder exists and that no other process works in it."
+    return "check the folder and its permissions."

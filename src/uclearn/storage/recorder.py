@@ -1,0 +1,174 @@
+"""Writing the folder of a run (see `records`), so that it can be interrupted at any moment.
+
+    with open_run(folder, config, "uclearn run") as run:
+        if has_checkpoint(run.folder):
+            state, note = load_latest(run.folder, "run")
+            run.rewind(state["events"])
+        else:
+            run.rewind(0)
+        ...
+            run.append("evaluation", {"task": 0, "accuracies": [0.98]})
+            save(run.folder / CHECKPOINT_NAME, {..., "events": run.position}, "run")
+        run.finish(Summary(...))
+
+What was recorded after the last checkpoint is taken back by `rewind` and recorded again, so an
+interrupted run ends with the same events as one that never was.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from uclearn.errors import DataError
+from uclearn.storage.atomic import refusal, remove_leftovers, write_json
+from uclearn.storage.environment import environment
+from uclearn.storage.jsonl import append_line, read_lines, truncate_lines
+from uclearn.storage.lock import FolderLock
+from uclearn.storage.records import (
+    CONFIG_NAME,
+    EVENTS_NAME,
+    FORMAT,
+    SUMMARY_NAME,
+    Summary,
+    read_document,
+    read_summary,
+)
+from uclearn.storage.schema import SCHEMA, Document, plain
+
+
+class RunRecorder:
+    """A run's folder, held for writing until `close`; made by `open_run`."""
+
+    def __init__(self, folder: Path, lock: FolderLock) -> None:
+        self.folder = folder
+        self._lock = lock
+        self._events = folder / EVENTS_NAME
+        self._position = len(read_lines(self._events)) if self._events.exists() else 0
+        self._summary = read_summary(folder)
+
+    @property
+    def position(self) -> int:
+        """How many events are recorded: what a checkpoint should remember, for `rewind`."""
+        return self._position
+
+    @property
+    def summary(self) -> Summary | None:
+        """The outcome, once the run is complete."""
+        return self._summary
+
+    def append(self, event: str, details: Mapping[str, Any]) -> None:
+        """Record that something was found; on return it is on the disk."""
+        if self._summary is not None:
+            raise DataError(
+                f"The run in {self.folder} is complete and takes no further events. Rewind it, or "
+                "choose another folder."
+            )
+        document = _document(event, details)
+        append_line(self._events, json.dumps(document, allow_nan=False), sync=True)
+        self._position += 1
+
+    def rewind(self, position: int) -> None:
+        """Keep the first `position` events and forget the rest, and the summary made of them."""
+        if not 0 <= position <= self._position:
+            raise DataError(
+                f"`position` must lie between 0 and the {self._position} events in {self._events}, "
+                f"got {position}. If a checkpoint asks for more than there are, they were deleted "
+                "after it was saved: start afresh in an empty folder."
+            )
+        if position == self._position:
+            return
+        (self.folder / SUMMARY_NAME).unlink(missing_ok=True)
+        self._summary = None
+        truncate_lines(self._events, position)
+        self._position = position
+
+    def finish(self, summary: Summary) -> None:
+        """Record the outcome. The run is then complete."""
+        write_json(self.folder / SUMMARY_NAME, summary.to_document())
+        self._summary = summary
+
+    def close(self) -> None:
+        """Let another process write to the folder."""
+        self._lock.release()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def open_run(folder: Path, config: Mapping[str, Any], message: str) -> RunRecorder:
+    """Begin a run in `folder`, or open the one that is there for going on.
+
+    The folder is made if absent and held by this process; `message` tells a second one what this
+    one does. A run that was begun with another `config` is refused.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal("make", folder, error, "Choose another folder.") from error
+    wanted = plain(config, "config")
+    lock = FolderLock(folder, message)
+    lock.acquire()
+    try:
+        _prepare(folder, wanted)
+        return RunRecorder(folder, lock)
+    except BaseException:
+        lock.release()
+        raise
+
+
+def _prepare(folder: Path, config: Document) -> None:
+    for name in (CONFIG_NAME, SUMMARY_NAME):
+        remove_leftovers(folder / name)
+    path = folder / CONFIG_NAME
+    begun = read_document(path, "config")
+    if begun is not None:
+        _check_same(begun["config"], config, folder)
+        return
+    for name in (EVENTS_NAME, SUMMARY_NAME):
+        if (folder / name).exists():
+            raise DataError(
+                f"{folder} holds {name} but no {CONFIG_NAME}, so it cannot be gone on with. Choose "
+                "another folder."
+            )
+    write_json(
+        path,
+        {"format": FORMAT, "schema": SCHEMA, "config": config, "environment": environment()},
+    )
+
+
+def _check_same(there: Any, wanted: Any, folder: Path) -> None:
+    differences = _differences(there, wanted, "config")
+    if differences:
+        raise DataError(
+            f"{folder} holds a run with other settings: {'; '.join(differences)}. Choose another "
+            "folder, or the same settings."
+        )
+
+
+def _differences(there: Any, wanted: Any, place: str) -> list[str]:
+    if isinstance(there, dict) and isinstance(wanted, dict):
+        found = []
+        for key in [*there, *(key for key in wanted if key not in there)]:
+            found += _differences(
+                there.get(key, "absent"), wanted.get(key, "absent"), f"{place}.{key}"
+            )
+        return found
+    # 1 == 1.0 == True in Python, but not in a file.
+    same = json.dumps(there, sort_keys=True) == json.dumps(wanted, sort_keys=True)
+    return [] if same else [f"`{place}` is {there!r} there and {wanted!r} here"]
+
+
+def _document(event: str, details: Mapping[str, Any]) -> Document:
+    if taken := {"schema", "event"} & details.keys():
+        raise DataError(f"`details` must not have the key {taken.pop()!r}: it is uclearn's own.")
+    return {"schema": SCHEMA, "event": event, **plain(details, "details")}

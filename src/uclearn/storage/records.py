@@ -1,0 +1,164 @@
+"""The results of a run on disk, and how to read them. Needs no torch.
+
+A run is a folder (`recorder` writes it):
+
+    config.json      what was asked for, fully resolved, and on what it was begun
+    events.jsonl     one line per evaluation, in order; it only grows
+    summary.json     the outcome; written last, so where it stands the run is complete
+    checkpoint.*     for whoever resumes it (see `checkpoint`)
+    .lock            held by the process that writes (see `lock`)
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any, Self
+
+from uclearn.errors import DataError
+from uclearn.storage.atomic import read_json
+from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.schema import SCHEMA, Document, DocumentName, migrate, plain
+
+FORMAT = "uclearn.run"
+CONFIG_NAME = "config.json"
+EVENTS_NAME = "events.jsonl"
+SUMMARY_NAME = "summary.json"
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The outcome of a run. With T tasks, and accuracies as fractions between 0 and 1."""
+
+    config: Mapping[str, Any]
+    """Everything the run was made with: benchmark, method, seed, every setting."""
+    accuracy_matrix: Sequence[Sequence[float | None]]
+    """(T, T): [i][j] is the accuracy on task j after learning task i, None if not measured."""
+    average_accuracy: float | None
+    """Over all tasks, after the last; None for a run that does not classify."""
+    forgetting: float | None
+    """Loss of accuracy on earlier tasks, as a fraction; None with less than two tasks."""
+    seconds: float
+    """Spent on the run, over all its resumptions."""
+    peak_memory: int | None
+    """In bytes; None where the system does not say."""
+    parameters_kept: int
+    """Numbers that the method has to keep to learn the next task."""
+    versions: Mapping[str, str]
+    """Of the packages; with `git_commit` and `machine` what `environment()` returns."""
+    git_commit: str | None = None
+    machine: Mapping[str, str | int | None] = field(default_factory=dict)
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    """Whatever else is worth keeping, in the types of JSON."""
+
+    def __post_init__(self) -> None:
+        _check_fraction("average_accuracy", self.average_accuracy, lowest=0)
+        _check_fraction("forgetting", self.forgetting, lowest=-1)
+        for i, row in enumerate(self.accuracy_matrix):
+            if len(row) != len(self.accuracy_matrix[0]):
+                raise DataError(
+                    "`accuracy_matrix` must have rows of one length, got "
+                    f"{[len(row) for row in self.accuracy_matrix]}. Use None for what was not "
+                    "measured."
+                )
+            for j, accuracy in enumerate(row):
+                _check_fraction(f"accuracy_matrix[{i}][{j}]", accuracy, lowest=0)
+
+    def to_document(self) -> Document:
+        """As it stands in summary.json."""
+        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
+        return {"format": FORMAT, "schema": SCHEMA, **plain(values, "summary")}
+
+    @classmethod
+    def from_document(cls, document: Document, source: str) -> Self:
+        """From what stands in summary.json; `source` says in errors where it came from."""
+        names = [entry.name for entry in fields(cls)]
+        missing = [name for name in names if name not in document]
+        if missing:
+            raise DataError(f"{source} lacks {', '.join(missing)}. It is damaged; run again.")
+        return cls(**{name: document[name] for name in names})
+
+
+@dataclass(frozen=True)
+class Run:
+    """All that is known of a run, finished or not."""
+
+    folder: Path
+    config: Mapping[str, Any]
+    environment: Mapping[str, Any]
+    """Of the process that began it; empty if only its summary was kept."""
+    events: Sequence[Document]
+    summary: Summary | None
+    """None until the run is complete."""
+
+
+def read_run(folder: Path) -> Run:
+    """The run in `folder`, even while another process writes it.
+
+    A folder that holds only summary.json will do: it repeats the configuration.
+    """
+    summary = read_summary(folder)
+    begun = read_document(folder / CONFIG_NAME, "config")
+    if begun is None:
+        if summary is None:
+            raise DataError(
+                f"{folder} holds no run: neither {CONFIG_NAME} nor {SUMMARY_NAME} is there."
+            )
+        begun = {"config": summary.config, "environment": {}}
+    return Run(
+        folder=folder,
+        config=begun["config"],
+        environment=begun["environment"],
+        events=_read_events(folder / EVENTS_NAME),
+        summary=summary,
+    )
+
+
+def read_summary(folder: Path) -> Summary | None:
+    """The outcome of the run in `folder`; None if it is not complete."""
+    path = folder / SUMMARY_NAME
+    document = read_document(path, "summary")
+    return None if document is None else Summary.from_document(document, str(path))
+
+
+def read_document(path: Path, name: DocumentName) -> Document | None:
+    """The JSON file `path` of a run as the present schema has it; None if there is none."""
+    if not path.exists():
+        return None
+    document = read_json(path)
+    if not isinstance(document, dict) or document.get("format") != FORMAT:
+        raise DataError(f"{path} was not written by uclearn. Choose another folder.")
+    return migrate(name, document, str(path))
+
+
+def find_runs(folder: Path) -> list[Path]:
+    """All folders at or below `folder` that hold a run, in alphabetical order.
+
+    Hidden folders are not entered, links not followed. Files of the same names by other programs
+    are passed over; a run whose files are damaged is found, and `read_run` says what is wrong.
+    """
+    if not folder.is_dir():
+        raise DataError(f"`folder` must be a folder, got {folder}. Check the path.")
+    found = []
+    for place, subfolders, files in os.walk(folder):
+        subfolders[:] = [name for name in subfolders if not name.startswith(".")]
+        candidates = [Path(place, name) for name in (CONFIG_NAME, SUMMARY_NAME) if name in files]
+        if any(FORMAT.encode() in path.read_bytes() for path in candidates):
+            found.append(Path(place))
+    return sorted(found)
+
+
+def _read_events(path: Path) -> list[Document]:
+    if not path.exists():
+        return []
+    lines = enumerate(read_jsonl(path), start=1)
+    return [migrate("event", event, f"Line {number} of {path}") for number, event in lines]
+
+
+def _check_fraction(name: str, value: float | None, *, lowest: int) -> None:
+    # `not (a <= value <= b)` would refuse nan, which stands for "not measured" as None does.
+    if value is not None and (value < lowest or value > 1):
+        raise DataError(
+            f"`{name}` must lie between {lowest} and 1, got {value}. It is a fraction, not a "
+            "percentage."
+        )

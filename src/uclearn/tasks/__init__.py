@@ -1,0 +1,30 @@
+"""What there is to learn: examples, tasks, and tasks in sequence.
+
+Read `data` (examples stored once, batches prepared when asked for), then `task`, then `make` (one
+data set -> a sequence of tasks). `sources` reads files; `benchmarks` names the sequences that are
+ready made.
+"""
+
+from uclearn.tasks.batch import Batch, DataLike, iterate
+from uclearn.tasks.data import Data, Joined, join
+from uclearn.tasks.loader import FromLoader, stored
+from uclearn.tasks.make import hold_out, in_sequence, permuted, row_permuted, split
+from uclearn.tasks.task import Task, TaskSequence
+
+__all__ = [
+    "Batch",
+    "Data",
+    "DataLike",
+    "FromLoader",
+    "Joined",
+    "Task",
+    "TaskSequence",
+    "hold_out",
+    "in_sequence",
+    "iterate",
+    "join",
+    "permuted",
+    "row_permuted",
+    "split",
+    "stored",
+]

@@ -1,0 +1,185 @@
+"""The benchmarks of the paper, and two small ones that need no download, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from uclearn.errors import SettingError
+from uclearn.tasks import builders
+from uclearn.tasks.alphabets import alphabet_tasks
+from uclearn.tasks.sources import omniglot
+from uclearn.tasks.task import TaskSequence
+
+_ITSELF = "the training data themselves"
+_TENTH = "10 % of each task's training data, held out"
+_SMALL = "notMNIST small: a fifth of each letter, drawn from the seed, is the test"
+
+
+@dataclass(frozen=True)
+class Benchmark:
+    """A named sequence of tasks.
+
+    `tasks` and `classes` (per task) count, `heads` is as in `TaskSequence`, `data` names the data
+    sets it needs, `validation` says what the best epoch is chosen by. `build(seed, folder, tasks)`
+    makes the sequence; `free`: it can make as many tasks as are wanted.
+    """
+
+    name: str
+    description: str
+    tasks: int
+    classes: tuple[int, ...]
+    heads: bool
+    data: tuple[str, ...]
+    validation: str
+    build: Callable[[int, str | Path | None, int], TaskSequence]
+    free: bool = False
+
+
+def load_tasks(
+    name: str,
+    seed: int,
+    folder: str | Path | None = None,
+    tasks: int | None = None,
+    split_after_augmentation: bool = False,
+) -> TaskSequence:
+    """The tasks of the benchmark `name`, or its first `tasks`.
+
+    `folder` holds the data (default: UCLEARN_DATA, else the platform's cache folder).
+    `split_after_augmentation` is Omniglot's: see `uclearn.tasks.alphabets.alphabet_tasks`.
+
+    >>> load_tasks("split-digits", seed=0)
+    TaskSequence('split-digits', 5 tasks, a head each)
+    """
+    chosen = benchmark(name)
+    wanted = chosen.tasks if tasks is None else tasks
+    if wanted < 1 or (wanted > chosen.tasks and not chosen.free):
+        raise SettingError(
+            f"`tasks` must lie between 1 and {chosen.tasks} for {name}, got {wanted}."
+        )
+    if not split_after_augmentation:
+        return chosen.build(seed, folder, wanted)
+    if name != "omniglot":
+        raise SettingError(
+            f"`split_after_augmentation` must be False for {name}, got True. Only omniglot is "
+            "augmented."
+        )
+    return alphabet_tasks(omniglot.load(folder), seed, split_after_augmentation=True).take(wanted)
+
+
+def benchmark(name: str) -> Benchmark:
+    """The description of the benchmark `name`."""
+    if name not in BENCHMARKS:
+        raise SettingError(f"There is no benchmark {name!r}. Known: {', '.join(BENCHMARKS)}.")
+    return BENCHMARKS[name]
+
+
+BENCHMARKS: dict[str, Benchmark] = {
+    entry.name: entry
+    for entry in (
+        Benchmark(
+            name="permuted-mnist",
+            description="MNIST, its pixels in a new order for each task",
+            tasks=10,
+            classes=(10,) * 10,
+            heads=False,
+            data=("mnist",),
+            validation=_ITSELF,
+            build=builders.permuted_mnist,
+            free=True,
+        ),
+        Benchmark(
+            name="row-permuted-mnist",
+            description="MNIST, its rows of pixels in a new order for each task",
+            tasks=10,
+            classes=(10,) * 10,
+            heads=False,
+            data=("mnist",),
+            validation=_ITSELF,
+            build=builders.row_permuted_mnist,
+            free=True,
+        ),
+        Benchmark(
+            name="split-mnist",
+            description="MNIST two digits at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
+            tasks=5,
+            classes=(2,) * 5,
+            heads=True,
+            data=("mnist",),
+            validation=_ITSELF,
+            build=builders.split_mnist,
+        ),
+        Benchmark(
+            name="split-notmnist",
+            description=f"letters from fonts two at a time: A/F, B/G, C/H, D/I, E/J ({_SMALL})",
+            tasks=5,
+            classes=(2,) * 5,
+            heads=True,
+            data=("notmnist-small",),
+            validation=_ITSELF,
+            build=builders.split_notmnist,
+        ),
+        Benchmark(
+            name="split-notmnist-large",
+            description="the same of notMNIST large, as in the paper: 40,000 of each letter train",
+            tasks=5,
+            classes=(2,) * 5,
+            heads=True,
+            data=("notmnist-large",),
+            validation=_ITSELF,
+            build=builders.split_notmnist_large,
+        ),
+        Benchmark(
+            name="split-cifar100",
+            description="CIFAR-100 ten consecutive classes at a time, tasks shuffled by the seed",
+            tasks=10,
+            classes=(10,) * 10,
+            heads=True,
+            data=("cifar100",),
+            validation=_TENTH,
+            build=builders.split_cifar100,
+        ),
+        Benchmark(
+            name="split-cifar10-100",
+            description="CIFAR-10, then the ten tasks of split-cifar100",
+            tasks=11,
+            classes=(10,) * 11,
+            heads=True,
+            data=("cifar10", "cifar100"),
+            validation=_TENTH,
+            build=builders.split_cifar10_100,
+        ),
+        Benchmark(
+            name="omniglot",
+            description="an alphabet at a time; 20 turned and shifted copies of each drawing",
+            tasks=50,
+            classes=omniglot.CLASSES,
+            heads=True,
+            data=("omniglot",),
+            validation="10 % of each alphabet's drawings (80 % train, 10 % test)",
+            build=builders.omniglot_alphabets,
+        ),
+        Benchmark(
+            name="permuted-digits",
+            description="the 8x8 digits that come with the package, in a new order for each task",
+            tasks=10,
+            classes=(10,) * 10,
+            heads=False,
+            data=(),
+            validation=_ITSELF,
+            build=builders.permuted_digits,
+            free=True,
+        ),
+        Benchmark(
+            name="split-digits",
+            description="the same digits two at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
+            tasks=5,
+            classes=(2,) * 5,
+            heads=True,
+            data=(),
+            validation=_ITSELF,
+            build=builders.split_digits,
+        ),
+    )
+}

@@ -1,0 +1,155 @@
+"""The benchmarks' tasks, each made from its files by a function of the seed.
+
+What the paper and its authors' program settle is written here: the order of the tasks, how inputs
+are normalised, and what is held out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from uclearn.tasks.alphabets import alphabet_tasks
+from uclearn.tasks.data import Data
+from uclearn.tasks.make import (
+    hold_out,
+    in_sequence,
+    permuted,
+    row_permuted,
+    split,
+    with_validation,
+)
+from uclearn.tasks.seeds import generator
+from uclearn.tasks.sources import cifar, digits, idx, notmnist, omniglot
+from uclearn.tasks.sources.examples import Examples, TrainTest
+from uclearn.tasks.task import TaskSequence
+from uclearn.tasks.transforms import Flatten, Normalise, Then
+
+Folder = str | Path | None
+
+MNIST_SCALE = Normalise(mean=0.1307, std=0.3081)
+CIFAR_SCALE = Normalise(
+    mean=(125.3 / 255, 123.0 / 255, 113.9 / 255), std=(63.0 / 255, 62.1 / 255, 66.7 / 255)
+)
+UNIT_SCALE = Normalise()  # x / 255
+DIGITS_SCALE = Normalise(peak=16)
+
+_PAIRS = tuple((first, first + 1) for first in range(0, 10, 2))
+_LETTER_PAIRS = tuple((first, first + 5) for first in range(5))  # A/F, B/G, C/H, D/I, E/J
+_HUNDRED = tuple(tuple(range(first, first + 10)) for first in range(0, 100, 10))
+_SMALL_TEST = 0.2  # of notMNIST small and of the digits, which come without a test part
+_LARGE_TRAIN = 40_000  # images per letter of notMNIST large, as the authors
+_CIFAR_VALID = 0.1
+
+
+def permuted_mnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """MNIST `tasks` times, its pixels in a new order each time."""
+    train, test = _mnist(folder)
+    return permuted(train, test, tasks, seed, name="permuted-mnist")
+
+
+def row_permuted_mnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """MNIST `tasks` times, its rows of pixels in a new order each time."""
+    train, test = _mnist(folder)
+    return row_permuted(train, test, tasks, seed, name="row-permuted-mnist")
+
+
+def split_mnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """0/1, 2/3, 4/5, 6/7, 8/9."""
+    files = idx.load("mnist", folder)
+    train, test = _data(files, Then((MNIST_SCALE, Flatten())))
+    return split(train, test, _PAIRS, name="split-mnist").take(tasks)
+
+
+def split_notmnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """A/F, B/G, C/H, D/I, E/J of notMNIST small; a fifth of each letter is the test."""
+    letters = notmnist.load("small", folder)
+    train, test = _per_class(letters, seed, lambda count: round(count * (1 - _SMALL_TEST)))
+    return _letter_pairs(train, test, "split-notmnist").take(tasks)
+
+
+def split_notmnist_large(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """The same of notMNIST large: 40,000 of each letter to train, the rest is the test."""
+    letters = notmnist.load("large", folder)
+    train, test = _per_class(letters, seed, lambda count: min(_LARGE_TRAIN, count - 1))
+    return _letter_pairs(train, test, "split-notmnist-large").take(tasks)
+
+
+def split_cifar100(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """Ten times ten consecutive classes, the tasks shuffled by the seed."""
+    sequence = _hundred(seed, folder, "split-cifar100")
+    return with_validation(sequence, _CIFAR_VALID, seed).take(tasks)
+
+
+def split_cifar10_100(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """CIFAR-10, then the ten tasks of CIFAR-100, shuffled by the seed."""
+    train, test = _data(cifar.load_cifar10(folder), CIFAR_SCALE)
+    ten = split(train, test, [range(10)], names=["cifar10"])
+    both = [*ten, *_hundred(seed, folder, "split-cifar100")]
+    sequence = in_sequence("split-cifar10-100", both, heads=True)
+    return with_validation(sequence, _CIFAR_VALID, seed).take(tasks)
+
+
+def omniglot_alphabets(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """The 50 alphabets in fixed order, the drawings split before they are augmented."""
+    return alphabet_tasks(omniglot.load(folder), seed).take(tasks)
+
+
+def permuted_digits(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """The UCI digits `tasks` times, their pixels in a new order each time."""
+    train, test = _digits(seed)
+    return permuted(train, test, tasks, seed, name="permuted-digits")
+
+
+def split_digits(seed: int, folder: Folder, tasks: int) -> TaskSequence:
+    """0/1, 2/3, 4/5, 6/7, 8/9 of the UCI digits."""
+    train, test = _digits(seed)
+    return split(train, test, _PAIRS, name="split-digits").take(tasks)
+
+
+def _mnist(folder: Folder) -> tuple[Data, Data]:
+    return _data(idx.load("mnist", folder), MNIST_SCALE)
+
+
+def _digits(seed: int) -> tuple[Data, Data]:
+    images, labels = digits.load()
+    whole = Data(images, labels, prepare=Then((DIGITS_SCALE, Flatten())))
+    return hold_out(whole, _SMALL_TEST, seed, "digits test")
+
+
+def _hundred(seed: int, folder: Folder, name: str) -> TaskSequence:
+    train, test = _data(cifar.load_cifar100(folder), CIFAR_SCALE)
+    order = torch.randperm(len(_HUNDRED), generator=generator(seed, "task order")).tolist()
+    names = [f"cifar100 {group[0]}-{group[-1]}" for group in _HUNDRED]
+    return split(train, test, _HUNDRED, order, names=names, name=name)
+
+
+def _letter_pairs(train: Data, test: Data, name: str) -> TaskSequence:
+    names = ["/".join(notmnist.LETTERS[letter] for letter in pair) for pair in _LETTER_PAIRS]
+    return split(train, test, _LETTER_PAIRS, names=names, name=name)
+
+
+def _data(files: TrainTest, prepare: Callable[[Tensor], Tensor]) -> tuple[Data, Data]:
+    return (
+        Data(files.train.inputs, files.train.labels, prepare=prepare),
+        Data(files.test.inputs, files.test.labels, prepare=prepare),
+    )
+
+
+def _per_class(
+    letters: Examples, seed: int, train_count: Callable[[int], int]
+) -> tuple[Data, Data]:
+    """Of each class `train_count(examples)` to train on, drawn from `seed`, the rest to test on."""
+    whole = Data(letters.inputs, letters.labels, prepare=Then((UNIT_SCALE, Flatten())))
+    stream = generator(seed, "notmnist test")
+    train, test = [], []
+    for label in range(len(letters.names)):
+        own = (letters.labels == label).nonzero().flatten()
+        shuffled = own[torch.randperm(len(own), generator=stream)]
+        cut = train_count(len(own))
+        train.append(shuffled[:cut].sort().values)
+        test.append(shuffled[cut:].sort().values)
+    return whole.subset(torch.cat(train)), whole.subset(torch.cat(test))

@@ -1,0 +1,184 @@
+"""Examples, and batches of them.
+
+A benchmark of ten permuted tasks is one set of bytes and ten permutations: `Data` keeps the stored
+examples (often uint8, shared by all tasks) apart from what turns a batch of them into what a
+network sees. Nothing is prepared before it is asked for, so memory does not grow with the tasks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from uclearn.errors import DataError
+from uclearn.tasks.batch import Batch, DataLike, indexed_batches, iterate
+
+__all__ = ["Batch", "Data", "DataLike", "Joined", "iterate", "join"]
+
+
+@dataclass(frozen=True, eq=False)
+class Data:
+    """Examples stored once, often shared between tasks, and how to make a batch of them.
+
+    `inputs` (stored, ...) and `targets` (stored,) or (stored, ...) hold the stored examples; `rows`
+    (int64) says which of them belong to this part (None: all). A batch is
+    `prepare(inputs[rows[positions]])` with the targets `labels[targets[rows[positions]]]`, where
+    `prepare` turns stored examples into the float batch and `labels` is a lookup table from stored
+    label to label within the task. `task` is the number of the task the examples belong to.
+
+    >>> digits = Data(torch.tensor([[0.0], [1.0], [2.0], [3.0]]), torch.tensor([4, 7, 4, 7]))
+    >>> digits.subset(torch.tensor([3, 1])).batch(torch.tensor([0])).inputs
+    tensor([[3.]])
+    """
+
+    inputs: Tensor
+    targets: Tensor
+    rows: Tensor | None = None
+    prepare: Callable[[Tensor], Tensor] | None = None
+    labels: Tensor | None = None
+    task: int = 0
+
+    def __post_init__(self) -> None:
+        if len(self.inputs) != len(self.targets):
+            raise DataError(
+                f"`inputs` and `targets` must hold the same number of examples, got "
+                f"{len(self.inputs)} inputs and {len(self.targets)} targets."
+            )
+        if self.rows is not None:
+            _check_rows(self.rows, len(self.inputs))
+
+    def __len__(self) -> int:
+        return len(self.inputs) if self.rows is None else len(self.rows)
+
+    def batch(self, positions: Tensor) -> Batch:
+        """The examples at `positions` (int64, (batch,)), prepared."""
+        rows = self._stored(positions)
+        inputs = self.inputs.index_select(0, rows)
+        return Batch(
+            inputs if self.prepare is None else self.prepare(inputs),
+            self._labelled(self.targets.index_select(0, rows)),
+            self.task,
+        )
+
+    def subset(self, positions: Tensor) -> Data:
+        """The examples at `positions`, in that order; the storage is shared."""
+        return replace(self, rows=self._stored(positions))
+
+    def all_targets(self) -> Tensor:
+        """The targets of all examples, in order."""
+        if self.rows is None:
+            return self._labelled(self.targets)
+        return self._labelled(self.targets.index_select(0, self.rows))
+
+    def batches(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        """One epoch of batches; see `iterate`, which checks the arguments first."""
+        return indexed_batches(self, size, generator, start, drop_last)
+
+    def _stored(self, positions: Tensor) -> Tensor:
+        positions = positions.to(self.inputs.device)  # no copy where they already live together
+        return positions if self.rows is None else self.rows.index_select(0, positions)
+
+    def _labelled(self, targets: Tensor) -> Tensor:
+        return targets if self.labels is None else self.labels[targets]
+
+
+@dataclass(frozen=True, eq=False)
+class Joined:
+    """Several parts as one: positions count through the parts, in the order they stand in.
+
+    Each example keeps the number of its own task: a batch's `task` is that number where all parts
+    belong to one task, otherwise a (batch,) tensor. `order` (int64, a permutation) lets the
+    examples stand in another order than part after part, which a `subset` needs.
+    """
+
+    parts: tuple[Data, ...]
+    order: Tensor | None = None
+
+    def __post_init__(self) -> None:
+        if not self.parts:
+            raise DataError("`parts` must hold at least one part, got none.")
+
+    def __len__(self) -> int:
+        return sum(len(part) for part in self.parts)
+
+    def batch(self, positions: Tensor) -> Batch:
+        """The examples at `positions` (int64, (batch,)), in that order, prepared."""
+        owners, chosen, back = self._by_part(positions)
+        pieces = [part.batch(own) for part, own in zip(self.parts, chosen, strict=True) if len(own)]
+        inputs = torch.cat([piece.inputs for piece in pieces])
+        targets = torch.cat([piece.targets for piece in pieces])
+        back = back.to(inputs.device)
+        return Batch(inputs.index_select(0, back), targets.index_select(0, back), self._of(owners))
+
+    def subset(self, positions: Tensor) -> Joined:
+        """The examples at `positions`, in that order; the storage is shared."""
+        _, chosen, back = self._by_part(positions)
+        kept = [part.subset(own) for part, own in zip(self.parts, chosen, strict=True)]
+        return Joined(tuple(part for part in kept if len(part)) or (kept[0],), back)
+
+    def all_targets(self) -> Tensor:
+        """The targets of all examples, in order."""
+        targets = torch.cat([part.all_targets() for part in self.parts])
+        return targets if self.order is None else targets[self.order.to(targets.device)]
+
+    def batches(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        """One epoch of batches; see `iterate`, which checks the arguments first."""
+        return indexed_batches(self, size, generator, start, drop_last)
+
+    def _by_part(self, positions: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
+        """The part that owns each position, the positions within each part, and where each example
+        then stands in the concatenation of the parts."""
+        if self.order is not None:
+            positions = self.order[positions]
+        lengths = torch.tensor([len(part) for part in self.parts])
+        ends = lengths.cumsum(0)
+        owners = torch.bucketize(positions, ends, right=True)
+        within = positions - (ends - lengths)[owners]
+        grouped = owners.argsort(stable=True)
+        counts = torch.bincount(owners, minlength=len(self.parts)).tolist()
+        return owners, torch.split(within[grouped], counts), grouped.argsort()
+
+    def _of(self, owners: Tensor) -> int | Tensor:
+        numbers = [part.task for part in self.parts]
+        return numbers[0] if len(set(numbers)) == 1 else torch.tensor(numbers)[owners]
+
+
+def join(parts: Iterable[DataLike]) -> Joined:
+    """One data set out of many, first to last; what is already joined is taken apart."""
+    flat: list[Data] = []
+    order: list[Tensor] = []
+    begin = 0
+    for part in parts:
+        if isinstance(part, Joined):
+            flat += part.parts
+        elif isinstance(part, Data):
+            flat.append(part)
+        else:
+            raise DataError(
+                f"`parts` must hold Data or Joined, got {type(part).__name__}, whose examples "
+                "cannot be picked one by one. Read it into memory first: `stored(part)`."
+            )
+        own = part.order if isinstance(part, Joined) else None
+        order.append(begin + (torch.arange(len(part)) if own is None else own))
+        begin += len(part)
+    return Joined(tuple(flat), torch.cat(order) if order else None)
+
+
+def _check_rows(rows: Tensor, stored: int) -> None:
+    if rows.dtype != torch.int64 or rows.dim() != 1:
+        raise DataError(
+            f"`rows` must be an int64 tensor of one dimension, got {rows.dtype} "
+            f"of shape {tuple(rows.shape)}."
+        )
+    if len(rows) and (int(rows.min()) < 0 or int(rows.max()) >= stored):
+        raise DataError(
+            f"`rows` must lie between 0 and {stored - 1} (the stored examples), "
+            f"got values from {int(rows.min())} to {int(rows.max())}."
+        )

@@ -1,0 +1,114 @@
+"""Any `DataLoader` as the examples of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import torch
+from torch import Tensor
+
+from uclearn.errors import DataError
+from uclearn.tasks.data import Batch, Data, DataLike
+
+
+@dataclass(frozen=True, eq=False)
+class FromLoader:
+    """A torch `DataLoader`, or anything that can be iterated again and again and yields
+    `(inputs, targets)` batches, standing for the examples of task number `task`.
+
+    The loader decides the batch size, the order and what happens to the last batch. Its examples
+    cannot be picked one by one; where that is needed (replay, coresets, joint training), `stored`
+    reads them into memory.
+    """
+
+    loader: Iterable[Any]
+    task: int = 0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.loader, Iterator):
+            raise DataError(
+                f"`loader` must be iterable more than once, got an iterator "
+                f"({type(self.loader).__name__}), which is empty after one epoch. Pass the "
+                "DataLoader itself, or a list of batches."
+            )
+
+    def __len__(self) -> int:
+        """How many examples there are: asked of the loader's data set, else counted in one pass."""
+        dataset = getattr(self.loader, "dataset", None)
+        try:
+            return len(dataset) if dataset is not None else self._count()
+        except TypeError:  # a streaming data set has no length
+            return self._count()
+
+    def batch(self, positions: Tensor) -> NoReturn:
+        """Refused: see `stored`."""
+        raise DataError(_NO_ACCESS)
+
+    def subset(self, positions: Tensor) -> NoReturn:
+        """Refused: see `stored`."""
+        raise DataError(_NO_ACCESS)
+
+    def all_targets(self) -> Tensor:
+        """The targets of all examples, in the order of one pass through the loader."""
+        return torch.cat([batch.targets for batch in self._epoch()])
+
+    def batches(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        """One epoch in the loader's own batches: `size` and `drop_last` are its affair.
+
+        A `DataLoader` without a generator of its own draws its order from torch's global state when
+        the epoch begins; with `generator` given, that state is seeded from it for this moment, so
+        that the order follows `generator` and an epoch can be resumed at `start`.
+        """
+        epoch = self._epoch()
+        head = _first(epoch) if generator is None else _seeded_first(epoch, generator)
+        for number, batch in enumerate(_chain(head, epoch)):
+            if number >= start:
+                yield batch
+
+    def _epoch(self) -> Iterator[Batch]:
+        for item in self.loader:
+            if not isinstance(item, tuple | list) or len(item) < 2:
+                raise DataError(
+                    f"`loader` must yield (inputs, targets) batches, got a {type(item).__name__}."
+                )
+            yield Batch(item[0], item[1], self.task)
+
+    def _count(self) -> int:
+        return sum(len(batch.targets) for batch in self._epoch())
+
+
+_NO_ACCESS = (
+    "The examples of a loader cannot be picked one by one. Read them into memory first: "
+    "`stored(data)`, or give the task `Data`."
+)
+
+
+def stored(data: DataLike) -> DataLike:
+    """`data` with its examples in memory: one pass through a loader; anything else is returned."""
+    if not isinstance(data, FromLoader):
+        return data
+    batches = list(data.batches(1, None, 0, False))
+    if not batches:
+        raise DataError("`loader` must yield at least one batch, got none.")
+    inputs = torch.cat([batch.inputs for batch in batches])
+    return Data(inputs, torch.cat([batch.targets for batch in batches]), task=data.task)
+
+
+def _first(epoch: Iterator[Batch]) -> list[Batch]:
+    return [batch for batch in (next(epoch, None),) if batch is not None]
+
+
+def _seeded_first(epoch: Iterator[Batch], generator: torch.Generator) -> list[Batch]:
+    seed = int(torch.randint(2**62, (), generator=generator))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return _first(epoch)
+
+
+def _chain(head: list[Batch], rest: Iterator[Batch]) -> Iterator[Batch]:
+    yield from head
+    yield from rest

@@ -1,0 +1,112 @@
+"""Getting the published files: several mirrors, checksums, and downloads that can be resumed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from uclearn.errors import DataError
+from uclearn.tasks.sources.catalogue import dataset
+from uclearn.tasks.sources.dataset import Download
+from uclearn.tasks.sources.location import data_folder
+from uclearn.tasks.sources.unpack import unpack
+from uclearn.tasks.sources.verify import DataSetStatus, status
+
+Progress = Callable[[str, int, int | None], None]  # file name, bytes so far, bytes in all if known
+_ATTEMPTS = 3  # per mirror: a broken connection is taken up where it broke
+_TIMEOUT = 30.0  # seconds without a byte
+
+
+def get(
+    name: str, folder: str | Path | None = None, progress: Progress | None = None
+) -> DataSetStatus:
+    """Download the data set `name` into `folder`, unpack it, and say what is there now.
+
+    What is there already is left alone. Nothing takes its place in the folder before its checksum
+    is right.
+    """
+    base = data_folder(folder)
+    before = status(name, base)
+    if before.state in ("verified", "unchecked"):
+        return before
+    for download in dataset(name).downloads:
+        if download.unpack:
+            archive = fetch(download, base / ".uclearn", progress)
+            unpack(archive, base / download.into)
+            archive.unlink()
+        else:
+            fetch(download, base / download.into, progress)
+    return status(name, base)
+
+
+def fetch(download: Download, into: Path, progress: Progress | None = None) -> Path:
+    """The file `download`, in the folder `into`, from the first mirror that serves it whole."""
+    import pooch  # type: ignore[import-untyped]
+
+    pooch.get_logger().setLevel("WARNING")  # progress is reported through `progress`
+    failures = []
+    stream = _Resumable(into / f"{download.name}.part", progress or _silent)
+    for mirror in download.mirrors:
+        try:
+            path = pooch.retrieve(
+                mirror,
+                known_hash=f"md5:{download.md5}",
+                fname=download.name,
+                path=into,
+                downloader=stream,
+            )
+            return Path(path)
+        except (OSError, ValueError) as error:  # of the network; a wrong checksum
+            failures.append(f"  {mirror}: {error}")
+    tried = "\n".join(failures)
+    raise DataError(
+        f"{download.name} could not be downloaded to {into}:\n{tried}\n"
+        "Try again later (it goes on where it stopped), or download it by other means and put it "
+        "there."
+    )
+
+
+@dataclass(frozen=True)
+class _Resumable:
+    """A downloader for pooch that keeps what it has in `part` and goes on from there."""
+
+    part: Path
+    progress: Progress
+
+    def __call__(self, url: str, output_file: str, pooch: Any) -> None:
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                self._continue(url)
+                break
+            except OSError:
+                if attempt == _ATTEMPTS:
+                    raise
+        self.part.replace(output_file)  # whole; if its checksum is wrong, pooch throws it away
+
+    def _continue(self, url: str) -> None:
+        import requests
+
+        have = self.part.stat().st_size if self.part.exists() else 0
+        # No compression on the way: lengths and offsets must be those of the file itself.
+        headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={have}-"} if have else {})
+        with requests.get(url, headers=headers, stream=True, timeout=_TIMEOUT) as response:
+            if response.status_code == requests.codes.requested_range_not_satisfiable:
+                self.part.unlink()  # what we have is longer than the file: begin anew
+                raise OSError("the server has less of the file than we have")
+            response.raise_for_status()
+            if response.status_code != requests.codes.partial_content:
+                have = 0  # the server sends all of it, whatever we asked for
+            length = response.headers.get("Content-Length")
+            total = have + int(length) if length is not None else None
+            with self.part.open("ab" if have else "wb") as file:
+                for chunk in response.iter_content(2**16):
+                    have += file.write(chunk)
+                    self.progress(self.part.stem, have, total)
+        if total is not None and have != total:
+            raise OSError(f"the connection broke after {have} of {total} bytes")
+
+
+def _silent(name: str, done: int, total: int | None) -> None:
+    """Report nothing."""
