@@ -18,7 +18,7 @@ from torch.func import functional_call
 class Join(NamedTuple):
     """The two ends of one weight."""
 
-    index: tuple[int, ...]
+    place: tuple[int, ...]
     """Where the weight stands in `layer.weight`."""
     node: int
     """The output feature or channel that it comes into."""
@@ -53,7 +53,7 @@ def node_of_weight(layer: nn.Module) -> Tensor:
     assert isinstance(layer.weight, Tensor)
     nodes = torch.zeros(layer.weight.shape, dtype=torch.int64)
     for join in joins(layer):
-        nodes[join.index] = join.node
+        nodes[join.place] = join.node
     return nodes
 
 
@@ -81,14 +81,14 @@ def hold_by_loop(
         freeze_weight: weight of eq. (5).
     """
     value, gradient = 0.0, torch.zeros_like(mean)
-    for index, i, j in ends:
-        moved = mean[index].item() - anchor[index].item()
+    for place, i, j in ends:
+        moved = mean[place].item() - anchor[place].item()
         strongest = node[i] if source is None else max(node[i], source[j])
-        press = (node[i] * anchor[index].item()) ** 2
+        press = (node[i] * anchor[place].item()) ** 2
         value += drift_weight * 0.5 * (strongest * moved) ** 2
         value += freeze_weight * press * abs(moved)
         direction = 0.0 if moved == 0 else math.copysign(1.0, moved)
-        gradient[index] = drift_weight * strongest**2 * moved + freeze_weight * press * direction
+        gradient[place] = drift_weight * strongest**2 * moved + freeze_weight * press * direction
     return value, gradient
 
 
@@ -147,14 +147,10 @@ def output_energy(layer: nn.Module, input: Tensor) -> Tensor:
     """Like the output: the sum of the squares of the inputs that each output sees, by running
     the plain layer on squared inputs with all weights 1."""
     assert isinstance(layer.weight, Tensor)
-    ones = torch.ones_like(layer.weight)
-    if isinstance(layer, nn.Embedding):
-        if layer.padding_idx is not None:
-            ones[layer.padding_idx] = 0
-        output: Tensor = functional_call(layer, {"weight": ones}, (input,))
-        return output
-    parameters = {"weight": ones}
-    if isinstance(layer.bias, Tensor):
-        parameters["bias"] = torch.zeros_like(layer.bias)
-    output = functional_call(layer, parameters, (input.square(),))
-    return output
+    parameters = {name: torch.zeros_like(p) for name, p in layer.named_parameters()}
+    parameters["weight"] = torch.ones_like(layer.weight)
+    if isinstance(layer, nn.Embedding) and layer.padding_idx is not None:
+        parameters["weight"][layer.padding_idx] = 0
+    squares = input.square() if input.is_floating_point() else input  # words are one-hot inputs
+    energy: Tensor = functional_call(layer, parameters, (squares,))
+    return energy

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,17 +10,14 @@ from uclearn.tasks.sources.locate import present
 
 
 @pytest.fixture
-def real_data() -> Callable[..., Path]:
-    """The folder with the real data; a test that needs a set that is not there is skipped."""
+def folder_with(real_data: Path) -> Callable[..., Path]:
+    """The folder with the real data; a test is skipped if one of the sets it names is not there."""
 
     def folder(*needed: str) -> Path:
-        if "UCLEARN_DATA" not in os.environ:
-            pytest.skip("UCLEARN_DATA is not set: the real data are not at hand")
-        base = Path(os.environ["UCLEARN_DATA"])
         for name in needed:
-            if any(present(file, base) is None for file in dataset(name).files):
-                pytest.skip(f"{name} is not in UCLEARN_DATA ({base})")
-        return base
+            if any(present(file, real_data) is None for file in dataset(name).files):
+                pytest.skip(f"{name} is not in UCLEARN_DATA ({real_data})")
+        return real_data
 
     return folder
 

@@ -13,7 +13,24 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
-from torch.autograd.function import once_differentiable
+
+from uclearn.errors import UclearnError
+
+
+class _OnceOnly(Function):
+    """Passes a gradient on, but not the gradient of that gradient: autograd takes it for a
+    constant, so without this the curvature of the penalty would silently be missing."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: Any, *upstream: Tensor) -> None:
+        raise UclearnError(
+            "A penalty with a closed-form gradient can be differentiated once, not twice. "
+            "Differentiate the loss without the penalty for second derivatives."
+        )
 
 
 class _KnownGradient(Function):
@@ -25,7 +42,6 @@ class _KnownGradient(Function):
         return value.clone()
 
     @staticmethod
-    @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
         (factor,) = upstream
         # a loss is usually differentiated with factor 1; asking costs nothing on a CPU
@@ -34,7 +50,14 @@ class _KnownGradient(Function):
             gradient if gradient is None or unscaled else gradient * factor
             for gradient in ctx.gradients
         )
+        if torch.is_grad_enabled():  # with create_graph=True
+            scaled = (None if g is None else _once_only(g) for g in scaled)
         return None, None, *scaled
+
+
+def _once_only(gradient: Tensor) -> Tensor:
+    passed: Tensor = _OnceOnly.apply(gradient.detach().requires_grad_())  # type: ignore[no-untyped-call]
+    return passed
 
 
 def known_gradient(

@@ -50,7 +50,7 @@ class Normalise:
             return torch.add(shift, floats, alpha=1 / (self.peak * std[0]))
         shift = floats.new_tensor([-m / s for m, s in zip(mean, std, strict=True)])
         scale = floats.new_tensor([1 / (self.peak * s) for s in std])
-        return floats.mul_(scale[:, None, None]).add_(shift[:, None, None])  # (channels, 1, 1)
+        return (floats * scale[:, None, None]).add_(shift[:, None, None])  # (channels, 1, 1)
 
 
 @dataclass(frozen=True)

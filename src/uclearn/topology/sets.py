@@ -3,7 +3,7 @@ sets and be reshaped, sliced and concatenated by the very operations that moved 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import Tensor
@@ -36,6 +36,10 @@ class NodeSets:
         """The set behind a number."""
         return self._members[number]
 
+    def blank(self, shape: Sequence[int]) -> Tensor:
+        """Empty sets in this shape. Set numbers live in main memory, wherever the data do."""
+        return torch.full(shape, EMPTY, dtype=torch.int64, device="cpu")
+
     def union(self, left: Tensor, right: Tensor) -> Tensor:
         """Elementwise union of two tensors of set numbers, broadcast against each other."""
         left, right = torch.broadcast_tensors(left, right)
@@ -67,7 +71,7 @@ class NodeSets:
             self.number(frozenset().union(*(self._members[n] for n in set(row))))
             for row in distinct.tolist()
         ]
-        return torch.tensor(unions, dtype=rows.dtype)[inverse.reshape(-1)]
+        return torch.tensor(unions, dtype=rows.dtype, device=rows.device)[inverse.reshape(-1)]
 
 
 def _product(shape: list[int]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import zipfile
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -42,17 +43,21 @@ def load_npz(path: str | Path) -> TrainTest:
     """An npz file with the arrays x_train, y_train, x_test and y_test."""
     path = Path(path).expanduser()
     try:
-        with np.load(path, allow_pickle=False) as file:
-            absent = [key for key in _KEYS if key not in file]
-            if absent:
-                found = ", ".join(file.files)
+        with path.open("rb") as file:  # opened here, so that it is closed whatever NumPy finds
+            if not zipfile.is_zipfile(file):
+                raise DataError(f"{path}: expected a whole npz file, found a damaged one.")
+            file.seek(0)
+            arrays = np.load(file, allow_pickle=False)
+            if any(key not in arrays for key in _KEYS):
+                found = ", ".join(arrays.files)
                 raise DataError(f"{path}: expected the arrays {', '.join(_KEYS)}, found {found}.")
-            train, test = _part(path, file, "train"), _part(path, file, "test")
+            return TrainTest(_part(path, arrays, "train"), _part(path, arrays, "test"))
     except FileNotFoundError as error:
         raise DataError(f"{path}: expected an npz file, found nothing.") from error
-    except (OSError, zipfile.BadZipFile, EOFError) as error:
-        raise DataError(f"{path}: expected a whole npz file, found a damaged one.") from error
-    return TrainTest(train, test)
+    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise DataError(
+            f"{path}: expected a whole npz file, found a damaged one ({error})."
+        ) from error
 
 
 def _part(path: Path, file: Any, name: str) -> Examples:

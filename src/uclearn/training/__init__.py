@@ -1,0 +1,12 @@
+"""Learning tasks one after the other.
+
+`loop` is the one place where the order of a method's words is written; `plan` says how long and how
+fast; `schedule` when to slow down; `evaluate` and `metrics` how well it went; `session` saves,
+resumes and reports.
+"""
+
+from uclearn.training.evaluate import evaluate, predict
+from uclearn.training.plan import Plan
+from uclearn.training.session import Outcome, StoppedError, learn
+
+__all__ = ["Outcome", "Plan", "StoppedError", "evaluate", "learn", "predict"]

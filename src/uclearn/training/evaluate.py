@@ -1,0 +1,186 @@
+"""How well a method does: accuracy with and without a task label, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.gaussian import use_samples
+from uclearn.methods.contract import Method
+from uclearn.networks.heads import MultiHead, has_heads, run
+from uclearn.tasks import DataLike, Task, TaskSequence, iterate
+
+Score = Callable[[Tensor, Tensor], Tensor]
+"""(outputs, targets) -> one number per example, higher is better."""
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(batch,) 1 where the largest output is the label, else 0.
+
+    >>> correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    tensor([1., 0.])
+    """
+    return (outputs.argmax(dim=1) == targets).float()
+
+
+@torch.no_grad()
+def evaluate(method: Method, task: Task, score: Score = correct, size: int = 1024) -> float:
+    """The mean score on the task's test data, told which task it is."""
+    with method.inference(task.index) as network:
+        return _mean_score(network, _test_data(task), score, size)
+
+
+@torch.no_grad()
+def evaluate_all(
+    method: Method, tasks: TaskSequence, learned: int, score: Score = correct
+) -> list[float]:
+    """One row of the accuracy matrix: every learned task, and the tasks to come where the network
+    has an output layer for them already (NaN elsewhere)."""
+    tried = learned if has_heads(method.model) else len(tasks)
+    scores = [evaluate(method, task, score) for task in tasks[:tried]]
+    return scores + [float("nan")] * (len(tasks) - tried)
+
+
+@torch.no_grad()
+def class_incremental_accuracy(method: Method, tasks: TaskSequence, learned: int) -> list[float]:
+    """Accuracy on each learned task when nobody says which task an example belongs to: the largest
+    output over all heads decides."""
+    accuracies = []
+    for task, offset in zip(tasks[:learned], tasks.class_offsets(), strict=False):
+        right, count = 0.0, 0
+        with method.inference(task.index) as network:
+            if not isinstance(network, MultiHead):
+                raise TaskError(
+                    "Accuracy over all heads needs a network with heads, got "
+                    f"{type(network).__name__}. With one head there is no label to leave out: "
+                    "use `evaluate`."
+                )
+            for batch in iterate(_test_data(task), 1024):
+                chosen = network.all_heads(batch.inputs).argmax(dim=1)
+                right += float((chosen == batch.targets + offset).sum())
+                count += len(batch.targets)
+        accuracies.append(right / count)
+    return accuracies
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What a method predicts, and how sure it is."""
+
+    probabilities: Tensor
+    """(batch, classes), averaged over draws."""
+    entropy: Tensor
+    """(batch,) in nats: 0 is certain."""
+    disagreement: Tensor
+    """(batch,) mutual information between prediction and weights: the part of the entropy that
+    comes from not knowing the weights; 0 without draws."""
+    task: Tensor
+    """(batch,) the task each prediction is made for: given, or inferred."""
+
+
+@torch.no_grad()
+def predict(
+    method: Method, inputs: Any, task: int | None = None, draws: int = 0, learned: int | None = None
+) -> Prediction:
+    """Class probabilities with their uncertainty.
+
+    Args:
+        method: any method.
+        inputs: a batch.
+        task: which task it belongs to; None: each example goes to the head that is least
+            uncertain of it (lowest entropy).
+        draws: predictions averaged over that many draws of the weights; 0: the means alone.
+        learned: how many tasks to choose from where `task` is None; by default all heads.
+    """
+    if task is not None or not has_heads(method.model):
+        index = 0 if task is None else task
+        return _predict_one(method, inputs, index, draws)
+    assert isinstance(method.model, MultiHead)
+    count = len(method.model.heads) if learned is None else learned
+    return _least_uncertain([_predict_one(method, inputs, t, draws) for t in range(count)])
+
+
+def calibration_error(probabilities: Tensor, targets: Tensor, bins: int = 15) -> float:
+    """Expected calibration error: `sum_b n_b/n |accuracy_b - confidence_b|` over bins of equal
+    width of the largest probability.
+
+    >>> calibration_error(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
+    0.5
+    """
+    confidence, chosen = probabilities.max(dim=1)
+    right = (chosen == targets).double()
+    place = (confidence * bins).long().clamp(max=bins - 1)
+    error = 0.0
+    for b in place.unique():
+        inside = place == b
+        gap = right[inside].mean() - confidence[inside].double().mean()
+        error += float(inside.double().mean() * gap.abs())
+    return error
+
+
+def _predict_one(method: Method, inputs: Any, task: int, draws: int) -> Prediction:
+    with method.inference(task) as network:
+        each = torch.stack(list(_draw_probabilities(network, inputs, task, draws)))
+    mean = each.mean(0)
+    entropy = _entropy(mean)
+    return Prediction(
+        probabilities=mean,
+        entropy=entropy,
+        disagreement=(entropy - _entropy(each).mean(0)).clamp_min(0),
+        task=torch.full((len(mean),), task),
+    )
+
+
+def _draw_probabilities(network: nn.Module, inputs: Any, task: int, draws: int) -> Iterator[Tensor]:
+    if draws == 0:
+        yield run(network, inputs, task).softmax(dim=-1)
+        return
+    with use_samples(network):
+        for _ in range(draws):
+            yield run(network, inputs, task).softmax(dim=-1)
+
+
+def _least_uncertain(candidates: list[Prediction]) -> Prediction:
+    best = torch.stack([candidate.entropy for candidate in candidates]).argmin(dim=0)  # (batch,)
+    rows = torch.arange(len(best))
+    widest = max(candidate.probabilities.shape[1] for candidate in candidates)
+    padded = torch.stack(
+        [
+            torch.nn.functional.pad(c.probabilities, (0, widest - c.probabilities.shape[1]))
+            for c in candidates
+        ]
+    )
+    return Prediction(
+        probabilities=padded[best, rows],
+        entropy=torch.stack([c.entropy for c in candidates])[best, rows],
+        disagreement=torch.stack([c.disagreement for c in candidates])[best, rows],
+        task=best,
+    )
+
+
+def _entropy(probabilities: Tensor) -> Tensor:
+    entropy: Tensor = torch.special.entr(probabilities).sum(dim=-1)
+    return entropy
+
+
+def _mean_score(network: nn.Module, data: DataLike, score: Score, size: int) -> float:
+    total, count = 0.0, 0
+    device = next(network.parameters()).device
+    for batch in iterate(data, size):
+        outputs = run(network, batch.inputs.to(device), batch.task)
+        total += float(score(outputs, batch.targets.to(device)).sum())
+        count += len(batch.targets)
+    return total / max(count, 1)
+
+
+def _test_data(task: Task) -> DataLike:
+    if task.test is None:
+        raise TaskError(
+            f"Task {task.name!r} has no test data, so it cannot be judged. Give it `test`."
+        )
+    return task.test

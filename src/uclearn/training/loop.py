@@ -1,0 +1,196 @@
+"""One task, learned: the one place where the order of a method's words is written."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.methods.contract import Method, Step, lent
+from uclearn.networks.heads import run
+from uclearn.tasks import Batch, Task, iterate
+from uclearn.tasks.seeds import generator
+from uclearn.training.losses import Loss, example_losses
+from uclearn.training.plan import Plan
+from uclearn.training.schedule import Advice, Schedule
+
+AfterStep = Callable[["TaskLoop", Step, Tensor], None]
+
+
+def train_step(
+    method: Method,
+    batch: Batch,
+    step: Step,
+    loss: Loss,
+    optimizer: torch.optim.Optimizer,
+    clip_norm: float | None = None,
+) -> Tensor:
+    """One move of the optimiser; returns the mean loss of the batch, without the penalty."""
+    method.begin_step(step)
+    outputs = run(method.model, batch.inputs, batch.task)
+    mean_loss = example_losses(loss, outputs, batch.targets).mean()
+    total = mean_loss if method.closed_form else mean_loss + method.penalty(step)
+    optimizer.zero_grad()
+    total.backward()
+    method.adjust_gradients(step)
+    if clip_norm is not None:
+        nn.utils.clip_grad_norm_(method.parameters(), clip_norm)
+    optimizer.step()
+    method.end_step(step)
+    return mean_loss.detach()
+
+
+@dataclass
+class TaskLoop:
+    """Learns one task, epoch by epoch, and can stand still after any step."""
+
+    method: Method
+    task: Task
+    """As `begin_task` returned it."""
+    plan: Plan
+    loss: Loss
+    epoch: int = 0
+    batch: int = 0
+    """Batches of this epoch that are done."""
+    loss_sum: float = 0.0
+    """Of this epoch, over examples."""
+    examples_seen: int = 0
+    schedule: Schedule = field(default_factory=Schedule)
+    best: dict[str, Any] | None = None
+    optimizer: torch.optim.Optimizer = field(init=False)
+    stopped: bool = False
+
+    def __post_init__(self) -> None:
+        self._fresh_optimizer()
+
+    @property
+    def batches(self) -> int:
+        """Batches of an epoch."""
+        return -(-len(self.task.train) // self.plan.batch_size)
+
+    @property
+    def done(self) -> bool:
+        """No epoch is left, or the schedule has stopped."""
+        return self.stopped or self.epoch >= self.plan.epochs
+
+    def run_epoch(self, after_step: AfterStep) -> dict[str, Any]:
+        """The rest of the present epoch, then what the schedule makes of it."""
+        order = generator(self.plan.seed, f"order of task {self.task.index}, epoch {self.epoch}")
+        self.method.train()
+        device = next(self.method.parameters()).device
+        for batch in iterate(self.task.train, self.plan.batch_size, order, self.batch):
+            placed = _to(batch, device)
+            step = Step(
+                task=self.task.index,
+                inputs=placed.inputs,
+                batch_size=len(placed.targets),
+                progress=self.batch / self.batches,
+                examples=len(self.task.train),
+            )
+            value = train_step(
+                self.method, placed, step, self.loss, self.optimizer, self.plan.clip_norm
+            )
+            self.batch += 1
+            self.loss_sum += value.item() * len(placed.targets)
+            self.examples_seen += len(placed.targets)
+            after_step(self, step, value)
+        return self._end_epoch()
+
+    def finish(self) -> None:
+        """Back to the best epoch, then consolidate."""
+        if self.best is not None:
+            self.method.load_state_dict(self.best)
+        with lent(self.method.model):
+            self.method.end_task(self.task, self._losses)
+
+    def state(self) -> dict[str, Any]:
+        """For a checkpoint: all of it but the method."""
+        return {
+            "epoch": self.epoch,
+            "batch": self.batch,
+            "loss_sum": self.loss_sum,
+            "examples_seen": self.examples_seen,
+            "schedule": self.schedule.state(),
+            "best": self.best,
+            "stopped": self.stopped,
+            "optimizer": self.optimizer.state_dict(),
+        }
+
+    def load_state(self, state: dict[str, Any]) -> None:
+        """Stand where a checkpoint stood."""
+        self.epoch, self.batch = state["epoch"], state["batch"]
+        self.loss_sum, self.examples_seen = state["loss_sum"], state["examples_seen"]
+        self.schedule = Schedule(**state["schedule"])
+        self.best, self.stopped = state["best"], state["stopped"]
+        self._fresh_optimizer()
+        self.optimizer.load_state_dict(state["optimizer"])
+
+    def _end_epoch(self) -> dict[str, Any]:
+        mean_loss = self.loss_sum / max(self.examples_seen, 1)
+        if not math.isfinite(mean_loss):
+            raise TaskError(
+                f"The loss of task {self.task.name!r} became {mean_loss} in epoch {self.epoch}. "
+                f"Lower `lr` (now {self.plan.lr / self.schedule.slower:g}), set `clip_norm`, or "
+                "look at the data for values that are not finite."
+            )
+        told = {"task": self.task.index, "epoch": self.epoch, "loss": mean_loss}
+        if self.plan.patience is not None:
+            told["validation_loss"] = judged = self._validation_loss()
+            advice = self.schedule.judge(judged, self.plan)
+            if advice is Advice.KEEP:
+                self.best = {k: v.detach().clone() for k, v in self.method.state_dict().items()}
+            elif advice is Advice.SLOW_DOWN:
+                self._fresh_optimizer()
+            self.stopped = advice is Advice.STOP
+            told["slower"] = self.schedule.slower
+        self.epoch, self.batch, self.loss_sum, self.examples_seen = self.epoch + 1, 0, 0.0, 0
+        return told
+
+    @torch.no_grad()
+    def _validation_loss(self) -> float:
+        with self.method.inference(self.task.index) as network:
+            mean_loss = validation_loss(network, self.task, self.loss)
+        if self.plan.select_by == "penalised":
+            step = Step(
+                task=self.task.index,
+                batch_size=self.plan.batch_size,
+                progress=1.0,
+                examples=len(self.task.train),
+            )
+            mean_loss += float(self.method.penalty(step))
+        return mean_loss
+
+    def _losses(self) -> Iterable[Tensor]:
+        device = next(self.method.parameters()).device
+        for batch in iterate(self.task.train, self.plan.batch_size):
+            placed = _to(batch, device)
+            outputs = run(self.method.model, placed.inputs, placed.task)
+            yield example_losses(self.loss, outputs, placed.targets)
+
+    def _fresh_optimizer(self) -> None:
+        groups = self.method.parameter_groups(self.plan.lr)
+        self.optimizer = self.plan.make_optimizer(groups, self.schedule.slower)
+
+
+def validation_loss(network: nn.Module, task: Task, loss: Loss, size: int = 1024) -> float:
+    """Mean loss over the task's validation data."""
+    total, count = 0.0, 0
+    device = next(network.parameters()).device
+    for batch in iterate(task.validation(), size):
+        placed = _to(batch, device)
+        losses = example_losses(loss, run(network, placed.inputs, placed.task), placed.targets)
+        total += float(losses.sum())
+        count += len(losses)
+    return total / max(count, 1)
+
+
+def _to(batch: Batch, device: torch.device) -> Batch:
+    if batch.targets.device == device:
+        return batch
+    task = batch.task if isinstance(batch.task, int) else batch.task.to(device)
+    return Batch(batch.inputs.to(device), batch.targets.to(device), task)

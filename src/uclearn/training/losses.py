@@ -1,0 +1,52 @@
+"""Per-example losses: what training averages, and what importance is measured by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from uclearn.errors import TaskError
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+"""(outputs, targets) -> one loss per example, (batch,)."""
+
+
+def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(batch,) cross-entropy of (batch, classes) outputs with (batch,) labels."""
+    return F.cross_entropy(outputs, targets, reduction="none")
+
+
+def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(batch,) squared error, summed over the dimensions of a target.
+
+    >>> squared_error(torch.tensor([[1.0, 2.0]]), torch.tensor([[0.0, 0.0]]))
+    tensor([5.])
+    """
+    return (outputs.view_as(targets) - targets).square().flatten(1).sum(1)
+
+
+def example_losses(loss: Loss, outputs: Tensor, targets: Tensor) -> Tensor:
+    """(batch,) losses; several draws stacked in front of the outputs are averaged over.
+
+    A method that draws its weights may return (draws, batch, ...): one dimension more than labels
+    or targets account for.
+    """
+    if _draws(outputs, targets):
+        return torch.stack([example_losses(loss, draw, targets) for draw in outputs]).mean(0)
+    losses = loss(outputs, targets)
+    if losses.dim() == 0 or len(losses) != len(targets):
+        raise TaskError(
+            f"`loss` must return one number per example, shape ({len(targets)}, ...), got shape "
+            f"{tuple(losses.shape)}. Use reduction='none': the average is taken here, and some "
+            "methods need each example's own loss."
+        )
+    return losses if losses.dim() == 1 else losses.flatten(1).mean(1)
+
+
+def _draws(outputs: Tensor, targets: Tensor) -> bool:
+    if targets.is_floating_point():
+        return outputs.dim() > targets.dim() and outputs.shape[1:] == targets.shape
+    return outputs.dim() == targets.dim() + 2 and outputs.shape[1] == len(targets)

@@ -1,0 +1,92 @@
+"""How long, how fast, in what portions: everything about training that is not the method."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Literal, get_args
+
+import torch
+
+from uclearn.errors import SettingError
+
+OptimizerName = Literal["adam", "sgd"]
+Selection = Literal["likelihood", "penalised"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How each task is trained.
+
+    Args:
+        epochs: passes over each task's data.
+        batch_size: examples per step.
+        lr: learning rate (a method may have its own for some parameters).
+        optimizer: `"adam"` or `"sgd"`, new for each task.
+        momentum: of sgd.
+        weight_decay: of either.
+        clip_norm: largest norm of the gradient, None for any.
+        patience: epochs without a better validation loss before both learning rates are divided
+            by `factor`, with a fresh optimiser; at the end of the task the best epoch is restored.
+            None: plain epochs, the last one counts.
+        factor: see `patience`.
+        stop_below: stop a task early once the learning rate has fallen below this; None: never.
+        select_by: the best epoch is chosen by the validation `"likelihood"` alone or by the
+            `"penalised"` loss.
+        seed: order of the data, dropout; the method has a seed of its own.
+        checkpoint_seconds: how much work a crash may cost.
+    """
+
+    epochs: int = 20
+    batch_size: int = 256
+    lr: float = 0.001
+    optimizer: OptimizerName = "adam"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clip_norm: float | None = None
+    patience: int | None = None
+    factor: float = 3.0
+    stop_below: float | None = None
+    select_by: Selection = "likelihood"
+    seed: int = 0
+    checkpoint_seconds: float = 30.0
+
+    def __post_init__(self) -> None:
+        _at_least("epochs", self.epochs, 1, "passes over each task's data")
+        _at_least("batch_size", self.batch_size, 1, "examples per step")
+        if not (self.lr > 0 and math.isfinite(self.lr)):
+            raise SettingError(f"`lr` must be positive and finite, got {self.lr}.")
+        if self.patience is not None:
+            _at_least("patience", self.patience, 1, "epochs to wait for a better validation loss")
+        if not self.factor > 1:
+            raise SettingError(
+                f"`factor` must be greater than 1, got {self.factor}. Learning rates are divided "
+                "by it when the validation loss has stopped falling."
+            )
+        _one_of("optimizer", self.optimizer, get_args(OptimizerName))
+        _one_of("select_by", self.select_by, get_args(Selection))
+
+    def make_optimizer(
+        self, groups: list[dict[str, Any]], slower: float = 1.0
+    ) -> torch.optim.Optimizer:
+        """A fresh optimiser; every group's learning rate is divided by `slower`."""
+        groups = [{**group, "lr": group["lr"] / slower} for group in groups if group["params"]]
+        if self.optimizer == "sgd":
+            return torch.optim.SGD(
+                groups,
+                lr=self.lr,
+                momentum=self.momentum,
+                weight_decay=self.weight_decay,
+                fused=True,
+            )
+        return torch.optim.Adam(groups, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+
+
+def _at_least(name: str, value: int, least: int, meaning: str) -> None:
+    if value < least:
+        raise SettingError(f"`{name}` must be at least {least}, got {value}. It counts {meaning}.")
+
+
+def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise SettingError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")

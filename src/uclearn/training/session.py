@@ -1,0 +1,301 @@
+"""A whole sequence of tasks: learned, judged after each, saved on the way, resumed where it stood.
+
+Killed at any moment and started again by the same call, a session ends bit for bit as one that was
+never interrupted: order and noise follow from seeds and counters, and everything else is in the
+checkpoint.
+"""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from uclearn.errors import CheckpointError, UclearnError
+from uclearn.methods.contract import Method, Step
+from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest, save
+from uclearn.tasks import TaskSequence
+from uclearn.training.evaluate import Score, correct, evaluate_all
+from uclearn.training.loop import TaskLoop
+from uclearn.training.losses import Loss, cross_entropy, squared_error
+from uclearn.training.plan import Plan
+
+Observer = Callable[[str, dict[str, Any]], None]
+"""Told (event, details) while it happens: task, step (a few times a second), epoch, evaluation,
+saved, resumed, finished."""
+
+_KIND = "session"
+_SECONDS_BETWEEN_STEP_EVENTS = 0.25
+
+
+class StoppedError(UclearnError):
+    """The user asked to stop; the state was saved where one is kept."""
+
+
+class Journal(Protocol):
+    """Where events are kept for good, such as `uclearn.storage.recorder.RunRecorder`."""
+
+    @property
+    def position(self) -> int:
+        """How many events are recorded."""
+        ...
+
+    def append(self, event: str, details: dict[str, Any], /) -> None:
+        """Record an event."""
+        ...
+
+    def rewind(self, position: int, /) -> None:
+        """Forget the events after the first `position`."""
+        ...
+
+
+@dataclass
+class Outcome:
+    """What a session found."""
+
+    accuracy_matrix: list[list[float]] = field(default_factory=list)
+    """R[i][j], the score on task j after task i; NaN where it cannot be had."""
+    untrained: list[float] = field(default_factory=list)
+    """The scores before anything was learned, for forward transfer; NaN with heads."""
+    seconds: float = 0.0
+    """Time spent learning and judging, over all resumed parts."""
+
+
+def learn(
+    method: Method,
+    tasks: TaskSequence,
+    plan: Plan,
+    *,
+    loss: Loss | None = None,
+    score: Score | None = None,
+    folder: Path | None = None,
+    journal: Journal | None = None,
+    observer: Observer | None = None,
+) -> Outcome:
+    """Learn `tasks` one after the other.
+
+    Args:
+        method: freshly built; with a checkpoint in `folder` it goes on from there.
+        tasks: what to learn.
+        plan: how.
+        loss: per-example loss; cross-entropy, or squared error for tasks without classes.
+        score: per-example score for the matrix; accuracy, or minus the loss.
+        folder: where the checkpoint is kept; None: none is.
+        journal: where epochs and evaluations are recorded.
+        observer: told what happens, for display.
+    """
+    session = _Session(method, tasks, plan, loss, score, folder, journal, observer)
+    # dropout draws from torch's own generator: it is seeded here and given back as it was
+    with torch.random.fork_rng(devices=[]), session.stoppable():
+        torch.manual_seed(plan.seed)
+        return session.run()
+
+
+class _Session:
+    def __init__(
+        self,
+        method: Method,
+        tasks: TaskSequence,
+        plan: Plan,
+        loss: Loss | None,
+        score: Score | None,
+        folder: Path | None,
+        journal: Journal | None,
+        observer: Observer | None,
+    ) -> None:
+        self.method, self.tasks, self.plan = method, tasks, plan
+        classifies = tasks[0].classes is not None
+        self.loss = loss or (cross_entropy if classifies else squared_error)
+        self.score = score or (correct if classifies else self._minus_loss)
+        self.folder, self.journal, self.observer = folder, journal, observer
+        self.outcome = Outcome()
+        self.loop: TaskLoop | None = None
+        self.asked_to_stop = False
+        self.last_saved = self.last_told = self.last_counted = time.monotonic()
+
+    # -- the story -------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        saved = self._find_checkpoint()
+        if saved is None:
+            self._begin()
+        else:
+            self._resume(saved)
+        for index in range(len(self.outcome.accuracy_matrix), len(self.tasks)):
+            if self.loop is None:
+                self.loop = self._task_loop(index)
+            self._tell("task", task=index, name=self.tasks[index].name, epochs=self.plan.epochs)
+            self._learn_task(self.loop, index)
+        self._count_time()
+        self._tell("finished", seconds=self.outcome.seconds)
+        return self.outcome
+
+    def _begin(self) -> None:
+        if self.journal is not None:
+            self.journal.rewind(0)
+        self.outcome.untrained = self._scores(learned=0)
+
+    def _learn_task(self, loop: TaskLoop, index: int) -> None:
+        while not loop.done:
+            self._record("epoch", loop.run_epoch(self._after_step))
+            if self._due():
+                self._save()
+        loop.finish()
+        row = self._scores(learned=index + 1)
+        self.outcome.accuracy_matrix.append(row)
+        self._record("evaluation", {"task": index, "scores": row})
+        self.loop = None
+        self._save()
+
+    def _task_loop(self, index: int) -> TaskLoop:
+        return TaskLoop(
+            self.method, self.method.begin_task(self.tasks[index]), self.plan, self.loss
+        )
+
+    def _scores(self, learned: int) -> list[float]:
+        return evaluate_all(self.method, self.tasks, learned, self.score)
+
+    def _minus_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
+        return -self.loss(outputs, targets)
+
+    def _after_step(self, loop: TaskLoop, step: Step, value: Tensor) -> None:
+        now = time.monotonic()
+        if self.observer is not None and now - self.last_told > _SECONDS_BETWEEN_STEP_EVENTS:
+            self.last_told = now
+            self._tell_step(loop, step, float(value))
+        if self.asked_to_stop:
+            self._stop()
+        if self._due():
+            self._save()
+
+    def _tell_step(self, loop: TaskLoop, step: Step, value: float) -> None:
+        with torch.no_grad():
+            penalty = float(self.method.penalty(step))
+        self._tell(
+            "step",
+            task=step.task,
+            epoch=loop.epoch,
+            batch=loop.batch,
+            batches=loop.batches,
+            loss=value,
+            penalty=penalty,
+        )
+
+    # -- what lasts ------------------------------------------------------------------------
+
+    def _due(self) -> bool:
+        elapsed = time.monotonic() - self.last_saved
+        return self.folder is not None and elapsed >= self.plan.checkpoint_seconds
+
+    def _save(self) -> None:
+        if self.folder is None:
+            return
+        self._count_time()
+        state = {
+            "of": self._fingerprint(),
+            "outcome": asdict(self.outcome),
+            "loop": None if self.loop is None else self.loop.state(),
+            "method": dict(self.method.state_dict()),
+            "random": torch.get_rng_state(),
+            "events": 0 if self.journal is None else self.journal.position,
+        }
+        save(self.folder / CHECKPOINT_NAME, state, _KIND)
+        self.last_saved = time.monotonic()
+        self._tell("saved", folder=str(self.folder))
+
+    def _find_checkpoint(self) -> dict[str, Any] | None:
+        if self.folder is None or not has_checkpoint(self.folder):
+            return None
+        state, note = load_latest(self.folder, _KIND)
+        if state["of"] != self._fingerprint():
+            differing = [k for k, v in self._fingerprint().items() if state["of"].get(k) != v]
+            raise CheckpointError(
+                f"The checkpoint in {self.folder} belongs to another session: it differs in "
+                f"{', '.join(differing)}. Choose another folder, or the same settings."
+            )
+        self._tell("resumed", note=note)
+        return dict(state)
+
+    def _resume(self, state: dict[str, Any]) -> None:
+        self.outcome = Outcome(**state["outcome"])
+        done = len(self.outcome.accuracy_matrix)
+        for task in self.tasks[:done]:  # heads and references to data, as the first time
+            self.method.begin_task(task)
+        if state["loop"] is not None:
+            self.loop = self._task_loop(done)
+        self.method.load_state_dict(state["method"])
+        if self.loop is not None:
+            self.loop.load_state(state["loop"])
+        torch.set_rng_state(state["random"])
+        if self.journal is not None:
+            self.journal.rewind(state["events"])
+
+    def _fingerprint(self) -> dict[str, Any]:
+        settings = {k: v for k, v in asdict(self.plan).items() if k != "checkpoint_seconds"}
+        return {
+            "method": type(self.method).__name__,
+            "tasks": f"{self.tasks.name}, {len(self.tasks)} tasks",
+            **settings,
+        }
+
+    def _count_time(self) -> None:
+        now = time.monotonic()
+        self.outcome.seconds += now - self.last_counted
+        self.last_counted = now
+
+    # -- who is told -----------------------------------------------------------------------
+
+    def _record(self, event: str, details: dict[str, Any]) -> None:
+        if self.journal is not None:
+            self.journal.append(event, _without_nan(details))
+        self._tell(event, **details)
+
+    def _tell(self, event: str, **details: Any) -> None:
+        if self.observer is not None:
+            self.observer(event, details)
+
+    # -- stopping --------------------------------------------------------------------------
+
+    @contextmanager
+    def stoppable(self) -> Iterator[None]:
+        """Ctrl-C asks for a stop after the present step; a second one does not wait."""
+        if self.folder is None or threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = signal.getsignal(signal.SIGINT)
+
+        def ask(number: int, frame: Any) -> None:
+            self.asked_to_stop = True
+            signal.signal(signal.SIGINT, before)
+
+        signal.signal(signal.SIGINT, ask)
+        try:
+            yield
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    def _stop(self) -> None:
+        self._save()
+        raise StoppedError(
+            f"Stopped as asked; the state is saved in {self.folder}. The same call (or command) "
+            "goes on from there."
+        )
+
+
+def _without_nan(details: dict[str, Any]) -> dict[str, Any]:
+    """JSON knows no NaN: scores that cannot be had are null."""
+
+    def clean(value: Any) -> Any:
+        if isinstance(value, list):
+            return [clean(v) for v in value]
+        return None if isinstance(value, float) and value != value else value
+
+    return {key: clean(value) for key, value in details.items()}

@@ -1,0 +1,189 @@
+"""The hand-written gradients of both schemes against autograd on the formula written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.func import functional_call, vmap
+
+from tests.gaussian.cases import (
+    Case,
+    both_schemes,
+    every_case,
+    every_float_case,
+    exact_or_noisy_bias,
+    gaussian,
+    parameters_of,
+)
+from tests.oracles import node_of_weight, output_energy
+from uclearn.gaussian import Noise, Sampling
+from uclearn.gaussian.functions import add_noise, sample_weight
+from uclearn.topology import node_dim
+
+
+class RecordedNoise(Noise):
+    """Remembers every normal number that it gave out."""
+
+    def __init__(self) -> None:
+        super().__init__(kind="fresh")
+        self.given: list[Tensor] = []
+
+    def normals(
+        self,
+        shape: tuple[int, ...],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Tensor:
+        self.given.append(super().normals(shape, dtype, device))
+        return self.given[-1]
+
+
+def weight_formula(
+    plain: nn.Module, p: dict[str, Tensor], x: Tensor, given: list[Tensor]
+) -> Tensor:
+    """y = layer(x; w), w = mean + softplus(rho)_node * normals, likewise the bias."""
+    nodes = node_of_weight(plain)
+    noise = F.softplus(p["rho"])[nodes] * given[0].reshape(nodes.shape)
+    if isinstance(plain, nn.Embedding) and plain.padding_idx is not None:
+        noise = noise * (torch.arange(plain.num_embeddings) != plain.padding_idx)[:, None]
+    drawn = {"weight": p["weight"] + noise}
+    if "bias" in p:
+        drawn["bias"] = p["bias"]
+    if "rho_bias" in p:
+        drawn["bias"] = p["bias"] + F.softplus(p["rho_bias"]) * given[1]
+    output: Tensor = functional_call(plain, drawn, (x,))
+    return output
+
+
+def local_formula(plain: nn.Module, p: dict[str, Tensor], x: Tensor, given: list[Tensor]) -> Tensor:
+    """y = layer(x; mean) + softplus(rho)_node * sqrt(energy) * normals, and the bias's noise."""
+    means = {name: value for name, value in p.items() if not name.startswith("rho")}
+    mean: Tensor = functional_call(plain, means, (x,))
+    shape = (-1,) + (1,) * (-1 - node_dim(plain))
+    noise = F.softplus(p["rho"]).view(shape) * output_energy(plain, x).sqrt() * given[0]
+    if "rho_bias" in p:
+        noise = noise + F.softplus(p["rho_bias"]).view(shape) * given[1]
+    return mean + noise
+
+
+FORMULAS: dict[Sampling, Callable[[nn.Module, dict[str, Tensor], Tensor, list[Tensor]], Tensor]]
+FORMULAS = {"weight": weight_formula, "local": local_formula}
+
+
+@every_case
+@both_schemes
+@exact_or_noisy_bias
+def test_values_and_gradients_are_those_of_the_formula(
+    case: Case, sampling: Sampling, noisy_bias: bool
+) -> None:
+    plain, noise = case.plain().double(), RecordedNoise()
+    layer = gaussian(plain, sampling, noisy_bias, noise=noise)
+    x = case.input()
+    if x.is_floating_point():
+        x = x.double().requires_grad_()
+    output = layer(x)
+    probe = torch.randn_like(output)
+    output.backward(probe)
+
+    parameters = parameters_of(layer)
+    again = x.detach().clone().requires_grad_(x.requires_grad)
+    expected = FORMULAS[sampling](plain, parameters, again, noise.given)
+    expected.backward(probe)
+
+    torch.testing.assert_close(output, expected)
+    for name, parameter in layer.named_parameters():
+        torch.testing.assert_close(parameter.grad, parameters[name].grad, msg=f"{name} differs")
+    torch.testing.assert_close(x.grad, again.grad)
+
+
+@every_float_case
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_where_no_input_is_active_local_gradients_are_finite(
+    case: Case, dtype: torch.dtype
+) -> None:
+    """The length of the input has a kink at 0; the subgradient 0 is taken."""
+    plain = case.plain().to(dtype)
+    layer, x = gaussian(plain, "local"), torch.zeros(case.shape, dtype=dtype).requires_grad_()
+    output = layer(x)
+    torch.testing.assert_close(output, plain(x), rtol=0, atol=0.1)
+    output.float().square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    for name, parameter in layer.named_parameters():
+        assert parameter.grad is not None, name
+        assert parameter.grad.isfinite().all(), name
+
+
+def test_an_inactive_position_beside_an_active_one_stays_finite() -> None:
+    layer = gaussian(nn.Conv2d(2, 3, 3, padding=1), "local")
+    x = torch.zeros(1, 2, 8, 8)
+    x[..., :2] = 1e3 * torch.randn(1, 2, 8, 2)
+    x.requires_grad_()
+    layer(x).square().sum().backward()
+    assert x.grad is not None
+    assert x.grad.isfinite().all()
+    assert x.grad[..., :2].any()
+
+
+SHAPES = {  # mean, length, sigma: as linear, sequence, convolution and grouped convolution use them
+    "linear": ((4, 3), (4, 1), (3,)),
+    "unbatched": ((3,), (1,), (3,)),
+    "sequences": ((2, 4, 3), (2, 4, 1), (3,)),
+    "conv1d": ((2, 3, 4), (2, 1, 4), (3, 1)),
+    "conv2d": ((2, 3, 2, 2), (2, 1, 2, 2), (3, 1, 1)),
+    "grouped": ((2, 4, 2, 2), (2, 4, 2, 2), (4, 1, 1)),
+    "unbatched-conv": ((3, 2, 2), (1, 2, 2), (3, 1, 1)),
+}
+shapes = pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
+Shapes = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+
+
+def leaves(shape: Shapes) -> tuple[Tensor, Tensor, Tensor]:
+    mean, length, sigma = (0.1 + torch.rand(size, dtype=torch.float64) for size in shape)
+    return mean.requires_grad_(), length.requires_grad_(), sigma.requires_grad_()
+
+
+@shapes
+def test_add_noise_once_and_twice_differentiated(shape: Shapes) -> None:
+    inputs = leaves(shape)
+    normals = torch.randn_like(inputs[0])
+
+    def draw(mean: Tensor, length: Tensor, sigma: Tensor) -> Tensor:
+        return add_noise(mean, length, sigma, normals)
+
+    assert torch.autograd.gradcheck(draw, inputs)
+    assert torch.autograd.gradgradcheck(draw, inputs)
+
+
+def test_sample_weight_once_and_twice_differentiated() -> None:
+    mean = torch.randn(4, 3, 2, dtype=torch.float64, requires_grad=True)
+    sigma = torch.rand(4, 1, 1, dtype=torch.float64, requires_grad=True)
+    normals = torch.randn_like(mean)
+
+    def draw(mean: Tensor, sigma: Tensor) -> Tensor:
+        return sample_weight(mean, sigma, normals)
+
+    assert torch.autograd.gradcheck(draw, (mean, sigma))
+    assert torch.autograd.gradgradcheck(draw, (mean, sigma))
+
+
+@shapes
+def test_vmap_over_draws_is_a_loop_over_draws(shape: Shapes) -> None:
+    mean, length, sigma = leaves(shape)
+    normals = torch.randn(5, *mean.shape, dtype=torch.float64)
+
+    def draw(numbers: Tensor) -> Tensor:
+        return add_noise(mean, length, sigma, numbers)
+
+    together = vmap(draw)(normals)
+    one_by_one = torch.stack([draw(numbers) for numbers in normals])
+    torch.testing.assert_close(together, one_by_one)
+    probe = torch.randn_like(together)
+    inputs = (mean, length, sigma)
+    torch.testing.assert_close(
+        torch.autograd.grad(together, inputs, probe), torch.autograd.grad(one_by_one, inputs, probe)
+    )
