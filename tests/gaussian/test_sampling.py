@@ -33,7 +33,7 @@ STANDARD_ERRORS = 6.0
 def many_draws(layer: GaussianLayer, input: Tensor, batched: bool) -> Tensor:
     """(draws, outputs). Under `"local"` the copies of a batch within one pass are as many draws."""
     if layer.sampling == "local" and batched:
-        copies = layer(input.repeat(DRAWS, *[1] * (input.dim() - 1)))
+        copies: Tensor = layer(input.repeat(DRAWS, *[1] * (input.dim() - 1)))
         return copies.reshape(DRAWS, -1).double()
     return torch.stack([layer(input).flatten() for _ in range(DRAWS)]).double()
 

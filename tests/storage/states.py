@@ -44,7 +44,12 @@ def tensors(draw: Callable[[st.SearchStrategy[object]], object]) -> Tensor:
     if dtype is torch.bool:
         data = bytes(byte % 2 for byte in data)
     tensor = torch.frombuffer(bytearray(data), dtype=dtype).reshape(shape)
-    return tensor.transpose(0, -1) if shape and draw(st.booleans()) else tensor
+    if not shape:
+        return tensor
+    views = [tensor, tensor.transpose(0, -1), tensor[::2], tensor[..., ::2], tensor[1:]]
+    view = draw(st.sampled_from(views))
+    assert isinstance(view, Tensor)
+    return view
 
 
 KEYS = st.text(st.characters(), max_size=5) | st.integers()
@@ -70,7 +75,8 @@ STATES = st.recursive(
 
 def bits(tensor: Tensor) -> bytes:
     plain = torch.view_as_real(tensor) if tensor.is_complex() else tensor
-    return plain.contiguous().reshape(-1).view(torch.uint8).numpy().tobytes()
+    fresh = plain.clone(memory_format=torch.contiguous_format)
+    return fresh.reshape(-1).view(torch.uint8).numpy().tobytes()
 
 
 def same(one: object, other: object) -> bool:

@@ -9,7 +9,7 @@ import safetensors.torch
 import torch
 from hypothesis import given
 
-from tests.storage.states import STATES, same
+from tests.storage.states import DTYPES, STATES, same, tensors
 from uclearn.errors import CheckpointError
 from uclearn.storage import container
 from uclearn.storage.container import pack, unpack
@@ -30,6 +30,20 @@ def packed(state: Any, kind: str = "run") -> bytes:
 @given(STATES)
 def test_every_state_comes_back_bit_for_bit(state: Any) -> None:
     assert same(unpack(packed(state), "run", "cpu"), state)
+
+
+@given(tensors())
+def test_every_tensor_comes_back_bit_for_bit(tensor: torch.Tensor) -> None:
+    assert same(unpack(packed(tensor), "run", "cpu"), tensor)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_a_single_element_with_a_stride(dtype: torch.dtype) -> None:
+    """Contiguous as torch counts, yet its stride is not 1."""
+    tensor = torch.ones(3, dtype=torch.uint8).to(dtype)[1::2]
+    assert tensor.stride() == (2,)
+    assert tensor.is_contiguous()
+    assert same(unpack(packed(tensor), "run", "cpu"), tensor)
 
 
 @given(STATES)
@@ -85,9 +99,13 @@ def test_memory_that_tensors_share_is_copied() -> None:
 
 def test_lazily_conjugated_and_negated_tensors_have_their_values() -> None:
     z = torch.tensor([1 + 2j, 3 - 4j])
-    loaded = unpack(packed([z.conj(), z.conj().imag]), "run", "cpu")
+    contiguous = z[:1].conj().imag
+    assert contiguous.is_neg()
+    assert contiguous.is_contiguous()
+    loaded = unpack(packed([z.conj(), z.conj().imag, contiguous]), "run", "cpu")
     assert loaded[0].tolist() == [1 - 2j, 3 + 4j]
     assert loaded[1].tolist() == [-2.0, 4.0]
+    assert loaded[2].tolist() == [-2.0]
 
 
 def test_parameters_become_plain_tensors() -> None:

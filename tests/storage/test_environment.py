@@ -58,7 +58,8 @@ print(environment.environment()["git_commit"])
 @pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
 def test_the_commit_is_that_of_the_source_and_of_nothing_around_it(tmp_path: Path) -> None:
     (tmp_path / "uclearn" / "storage").mkdir(parents=True)
-    for name in ("__init__.py", "storage/__init__.py", "storage/environment.py"):
+    (tmp_path / "uclearn" / "__init__.py").touch()
+    for name in ("storage/__init__.py", "storage/environment.py"):
         shutil.copy(PACKAGE / name, tmp_path / "uclearn" / name)
     git(tmp_path, "init", "--quiet")
     git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "somebody's project")

@@ -54,7 +54,7 @@ _NORMS: set[type[nn.Module]] = {
 def register_layer(plain: type[nn.Module], converted: type[GaussianLayer]) -> None:
     """Teach conversion a layer of yours: modules of exactly the type `plain` become `converted`,
     which must be a subclass of both `GaussianLayer` and `plain`."""
-    if not (issubclass(converted, GaussianLayer) and issubclass(converted, plain)):
+    if not all(issubclass(converted, base) for base in (GaussianLayer, plain)):
         raise SettingError(
             f"`converted` must be a subclass of GaussianLayer and of {plain.__name__}, got "
             f"{converted.__name__}. Write `class {converted.__name__}(GaussianLayer, "
@@ -204,7 +204,7 @@ def convert(
     noise = noise or Noise(seed)
     generator = torch.Generator().manual_seed(seed)
     for layer in found.layers.values():
-        gaussian_layer = _swap_class(layer, _GAUSSIAN.get(type(layer), type(layer)))
+        gaussian_layer = _swap_class(layer, _GAUSSIAN.get(type(layer)))
         start = initial_sigma(gaussian_layer, sigma, ratio)
         gaussian_layer.become_gaussian(start, sampling, noisy_bias, noise)
         if means == "draw":
@@ -242,8 +242,9 @@ def export(model: nn.Module) -> nn.Module:
     return plain
 
 
-def _swap_class(layer: nn.Module, converted: type[GaussianLayer]) -> GaussianLayer:
+def _swap_class(layer: nn.Module, converted: type[GaussianLayer] | None) -> GaussianLayer:
     # the copy keeps its hooks, names and tensors; only what it computes changes
-    layer.__class__ = converted
+    if converted is not None:  # None: it is Gaussian already
+        layer.__class__ = converted
     assert isinstance(layer, GaussianLayer)
     return layer

@@ -16,17 +16,11 @@ from torch.autograd import Function
 class _SampleWeight(Function):
     """w = mean + sigma * normals."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
-        return torch.addcmul(mean, normals, sigma)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, sigma, normals = inputs
+    def forward(ctx: Any, mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
         ctx.save_for_backward(normals)
         ctx.sigma_shape = sigma.shape
+        return torch.addcmul(mean, normals, sigma)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None]:
@@ -38,16 +32,10 @@ class _SampleWeight(Function):
 class _AddNoise(Function):
     """y = mean + sigma * length * normals, all broadcast to the shape of `mean`."""
 
-    generate_vmap_rule = True
-
     @staticmethod
-    def forward(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
-        return torch.addcmul(mean, normals * sigma, length)
-
-    @staticmethod
-    def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
-        _, length, sigma, normals = inputs
+    def forward(ctx: Any, mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
         ctx.save_for_backward(length, sigma, normals)
+        return torch.addcmul(mean, normals * sigma, length)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None]:
@@ -85,6 +73,8 @@ def sample_weight(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
         sigma: broadcastable to `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers, shared by all examples of the batch.
     """
+    if _in_transform():
+        return torch.addcmul(mean, normals, sigma)
     drawn: Tensor = _SampleWeight.apply(mean, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
 
@@ -100,5 +90,13 @@ def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> T
         sigma: broadcastable to `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers.
     """
+    if _in_transform():
+        return torch.addcmul(mean, normals * sigma, length)
     drawn: Tensor = _AddNoise.apply(mean, length, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
+
+
+def _in_transform() -> bool:
+    # torch.func (vmap, grad, jvp) cannot look into functions written this way; the other way of
+    # writing them costs more per call than a small layer
+    return bool(torch._C._are_functorch_transforms_active())

@@ -28,7 +28,7 @@ class GaussianLayer(nn.Module):
     """What all Gaussian layers share. A mixin: it stands before the torch layer in the bases."""
 
     weight: Tensor
-    bias: Tensor | None
+    bias: Any  # a tensor or None; torch's layers disagree about the type
     rho: nn.Parameter
     """(nodes,): sigma = softplus(rho)."""
     rho_bias: nn.Parameter | None
@@ -96,9 +96,10 @@ class GaussianLayer(nn.Module):
         return noisy + self.sigma_bias.to(mean.dtype).view(shape) * self._normals_like(mean)
 
     def _sampled_bias(self) -> Tensor | None:
-        if self.bias is None or self.sigma_bias is None:
-            return self.bias
-        return sample_weight(self.bias, self.sigma_bias, self._normals_like(self.bias))
+        bias: Tensor | None = self.bias
+        if bias is None or self.sigma_bias is None:
+            return bias
+        return sample_weight(bias, self.sigma_bias, self._normals_like(bias))
 
     def _normals_like(self, like: Tensor) -> Tensor:
         return self.noise.normals(tuple(like.shape), like.dtype, like.device)
@@ -141,7 +142,7 @@ class GaussianLayer(nn.Module):
         unexpected_keys: list[str],
         error_msgs: list[str],
     ) -> None:
-        super()._load_from_state_dict(  # type: ignore[misc]
+        super()._load_from_state_dict(
             state_dict,
             prefix,
             local_metadata,
@@ -175,7 +176,8 @@ class GaussianLinear(GaussianLayer, nn.Linear):
 
     def length(self, input: Tensor, *others: Any) -> Tensor:
         """(..., 1)."""
-        return torch.linalg.vector_norm(input, dim=-1, keepdim=True)
+        length: Tensor = torch.linalg.vector_norm(input, dim=-1, keepdim=True)
+        return length
 
     def fan(self) -> int:
         """Fan-in."""

@@ -6,7 +6,6 @@ so they are re-estimated with the means when a task ends, and may be held from t
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -54,16 +53,17 @@ def tracking_norms(model: nn.Module) -> list[SteadyBatchNorm]:
 def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
     """Gather the running statistics anew, as plain averages over the given forward passes.
 
-    Steady norms keep theirs. If a pass fails, or there is none, nothing is changed.
+    Steady norms keep theirs. Whatever goes wrong on the way, the model then has the statistics
+    that it had before.
 
     Args:
         model: converted model; the caller sees to it that it uses its means.
         forwards: an iterable that runs the model once per item it yields.
     """
     norms = [norm for norm in tracking_norms(model) if not norm.steady]
-    before = [copy.deepcopy(dict(norm.named_buffers())) for norm in norms]
     modes = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]
+    before = [(buffer, buffer.clone()) for norm in norms for buffer in norm.buffers(recurse=False)]
     model.eval()
     try:
         for norm in norms:
@@ -71,22 +71,29 @@ def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
             norm.momentum = None  # a cumulative average: every batch counts the same
             norm.train()
         with torch.no_grad():
-            passes = sum(1 for _ in forwards)
-        if passes == 0:
-            raise TaskError(
-                "`forwards` must yield at least one forward pass, got none: the running "
-                "statistics of batch norms would be lost. Pass batches of the finished task's "
-                "inputs; a generator that has already been used up yields none."
-            )
+            _require_sound(sum(1 for _ in forwards), norms)
     except BaseException:
-        for norm, buffers in zip(norms, before, strict=True):
-            norm.load_state_dict(buffers, strict=False)
+        for buffer, own in before:
+            buffer.copy_(own)
         raise
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
         for module, training in modes.items():
             module.training = training
+
+
+def _require_sound(batches: int, norms: list[SteadyBatchNorm]) -> None:
+    if batches == 0:
+        raise TaskError(
+            "`inputs` must hold at least one batch, got none. Running statistics are averages "
+            "over batches of the finished task."
+        )
+    if not all(bool(buffer.isfinite().all()) for norm in norms for buffer in norm.buffers()):
+        raise TaskError(
+            "`inputs` must be finite and lead to finite activations, but the running statistics "
+            "gathered from them are not. Look for NaN or inf in the data."
+        )
 
 
 def statistics(model: nn.Module) -> list[Tensor]:

@@ -22,7 +22,7 @@ no step has to be built. Everything a method remembers lives in its `state_dict`
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, TypedDict, Unpack
@@ -30,7 +30,7 @@ from typing import Any, TypedDict, Unpack
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import TaskError
+from uclearn.errors import CheckpointError, TaskError
 from uclearn.networks.heads import MultiHead, has_heads, run
 from uclearn.tasks.data import iterate
 from uclearn.tasks.task import Task
@@ -154,6 +154,23 @@ class Method(nn.Module):
     def inference(self, task: int | None = None) -> AbstractContextManager[nn.Module]:
         """Lends the network to predict with, and leaves no trace."""
         return lent(self.model)
+
+    # -- saved states ----------------------------------------------------------------------
+
+    def load_state_dict(
+        self, state_dict: Mapping[str, Any], strict: bool = True, assign: bool = False
+    ) -> Any:
+        """As torch's, but all or nothing: a state that does not fit leaves everything as it was."""
+        rehearsal = copy.deepcopy(self)
+        try:
+            nn.Module.load_state_dict(rehearsal, state_dict, strict, assign)
+        except (RuntimeError, ValueError, TypeError) as error:
+            raise CheckpointError(
+                f"`state_dict` must come from a {type(self).__name__} that was built from the "
+                "same network with the same settings. Nothing was loaded, because of this "
+                f"difference: {error}"
+            ) from error
+        return super().load_state_dict(state_dict, strict, assign)
 
 
 @contextmanager

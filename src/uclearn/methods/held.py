@@ -52,16 +52,17 @@ class Held(nn.Module):
         raise NotImplementedError
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
-        """Every penalised parameter with the value and the gradient of its penalty."""
+        """Every penalised parameter with the value and the gradient of its penalty; under
+        no_grad, as is `add_gradients`."""
         for parameter, mean, anchor, grip in self._grasped():
-            value, gradient = hold(mean.detach(), anchor, grip, scale)
+            value, gradient = hold(mean, anchor, grip, scale)
             yield parameter, value, gradient.view_as(parameter)
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
         for parameter, mean, anchor, grip in self._grasped():
             gradient = self._blocks(gradient_of(parameter))
-            add_hold_gradient(gradient, mean.detach(), anchor, grip, scale)
+            add_hold_gradient(gradient, mean, anchor, grip, scale)
 
     @torch.no_grad()
     def remember(self) -> None:
@@ -126,9 +127,8 @@ class HeldLayer(Held):
         for rho, sigma, previous in self._spreads():
             value, gradient = spread_and_gradient(sigma, previous, inflate=inflate)
             factor = beta * scale
-            yield rho, value * factor, gradient * rho.detach().sigmoid() * factor
+            yield rho, value * factor, gradient * rho.sigmoid() * factor
 
-    @torch.no_grad()
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """In place, for weights, biases and uncertainties."""
         super().add_gradients(scale, beta, inflate)
@@ -145,9 +145,11 @@ class HeldLayer(Held):
             self.sigma_bias.copy_(self.layer.sigma_bias)
 
     def _spreads(self) -> Iterator[tuple[nn.Parameter, Tensor, Tensor]]:
-        yield self.layer.rho, self.layer.sigma.detach(), self.sigma
-        if self.layer.rho_bias is not None and self.layer.sigma_bias is not None:
-            yield self.layer.rho_bias, self.layer.sigma_bias.detach(), self.sigma_bias
+        if self.layer.rho.requires_grad:
+            yield self.layer.rho, self.layer.sigma, self.sigma
+        rho, sigma = self.layer.rho_bias, self.layer.sigma_bias
+        if rho is not None and sigma is not None and rho.requires_grad:
+            yield rho, sigma.detach(), self.sigma_bias
 
     def _blocks(self, tensor: Tensor) -> Tensor:
         return self.layer.blocks(tensor) if tensor.dim() > 1 else tensor

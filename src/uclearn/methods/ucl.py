@@ -158,14 +158,19 @@ class UCL(Method):
         self.register_buffer("freeze_weight", torch.tensor(0.0))
         self.register_buffer("tasks_done", torch.tensor(0))
         self.register_buffer("task_statistics", self._no_statistics())
-        self._places = _places(self.model, [*self._layers.values(), *self._norms.values()])
-        self.register_load_state_dict_post_hook(lambda *_: self._tighten())  # type: ignore[no-untyped-call]
+        self._places = [(self, "model", self.model), *_places(self.model, self._penalised())]
+        # the hook is handed its module: a copy of this method must not reach back to it
+        self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
         self._tighten()
 
     # -- the contract ----------------------------------------------------------------------
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
-        """Means (and everything plain) at `lr`, uncertainties at `lr_sigma`."""
+        """Means (and everything plain) at `lr`, uncertainties at `lr_sigma`.
+
+        Weight decay, where an optimiser has it, is for the means: a decaying rho would drive
+        every sigma towards softplus(0) = 0.69.
+        """
         spreads = {id(rho) for layer in self._layers.values() for rho in _rhos(layer)}
         parameters = [p for p in self.model.parameters() if p.requires_grad]
         return [
@@ -173,6 +178,7 @@ class UCL(Method):
             {
                 "params": [p for p in parameters if id(p) in spreads],
                 "lr": lr if self.lr_sigma is None else self.lr_sigma,
+                "weight_decay": 0.0,
             },
         ]
 
@@ -183,11 +189,12 @@ class UCL(Method):
         parameters: list[Tensor] = []
         gradients: list[Tensor] = []
         total = torch.zeros((), device=self.drift_weight.device)
-        for held in self._all_held():
-            for parameter, value, gradient in held.terms(scale, self.beta, self.inflate):
-                total = total + value
-                parameters.append(parameter)
-                gradients.append(gradient)
+        with torch.no_grad():
+            for held in self._all_held():
+                for parameter, value, gradient in held.terms(scale, self.beta, self.inflate):
+                    total = total + value  # not in place: a float64 value keeps its precision
+                    parameters.append(parameter)
+                    gradients.append(gradient)
         self._check_finite(total)
         return total if self.closed_form else known_gradient(total, parameters, gradients)
 
@@ -196,8 +203,9 @@ class UCL(Method):
         if not self.closed_form:
             return
         scale = 1 / self._batch_size(as_step(step, given))
-        for held in self._all_held():
-            held.add_gradients(scale, self.beta, self.inflate)
+        with torch.no_grad():
+            for held in self._all_held():
+                held.add_gradients(scale, self.beta, self.inflate)
 
     def end_task(
         self,
@@ -215,7 +223,7 @@ class UCL(Method):
         self.drift_weight.fill_(1.0)
         self.freeze_weight.fill_(1.0)
         self.tasks_done += 1
-        self._tighten()
+        self._restore()
 
     @contextmanager
     def inference(self, task: int | None = None) -> Iterator[nn.Module]:
@@ -253,19 +261,25 @@ class UCL(Method):
             return trace(
                 self.model, example, self._layers, followed=self._norms, opaque=opaque, call=call
             )
-        except (RuntimeError, ValueError, IndexError) as error:
+        except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
             if isinstance(error, UclearnError):
                 raise
             shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
             raise SettingError(
-                f"`example` must be a batch that the model accepts, got {shape}; the model said: "
-                f"{error}"
+                f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. "
+                f"The model said: {error}"
             ) from error
 
     def _all_held(self) -> Iterator[Held]:
         for held in self.held:
             assert isinstance(held, Held)
             yield held
+
+    def _restore(self) -> None:
+        """Follow what the state says: after the end of a task and after loading one."""
+        for norm in tracking_norms(self.model):
+            norm.steady = self.batch_norm == "frozen" and bool(self.tasks_done > 0)
+        self._tighten()
 
     def _tighten(self) -> None:
         """Work out, from what is remembered, how firmly each weight is held."""
@@ -315,26 +329,32 @@ class UCL(Method):
             )
         with use_means(self.model):
             reestimate(self.model, forward_passes(self.model, task, inputs))
-        if self.batch_norm == "frozen":
-            for norm in tracking_norms(self.model):
-                norm.steady = True
         if self.batch_norm == "per-task":
             now = torch.cat([tensor.flatten() for tensor in statistics(self.model)])
             self.task_statistics = torch.cat([self.task_statistics, now[None]])
 
     def _no_statistics(self) -> Tensor:
-        return torch.zeros(0, sum(tensor.numel() for tensor in statistics(self.model)))
+        now = [tensor.flatten() for tensor in statistics(self.model)]
+        return torch.cat(now)[None][:0].clone() if now else torch.zeros(0, 0)
 
     def _unpack(self, flat: Tensor) -> list[Tensor]:
         return list(flat.split([tensor.numel() for tensor in statistics(self.model)]))
 
+    def _penalised(self) -> dict[str, nn.Module]:
+        return {**self._layers, **self._norms}
+
     def _check_places(self) -> None:
-        for name, (parent, attribute, module) in self._places.items():
-            if parent._modules.get(attribute) is not module:
-                raise TaskError(
-                    f"The layer {name} is no longer the one this method was built with, so its "
-                    "weights are not held. Change the model first and build the method from it."
-                )
+        if all(parent._modules.get(name) is module for parent, name, module in self._places):
+            return
+        # something was replaced; a wrapper (DDP, torch.compile) still holds the layers
+        present = {id(module) for module in self.model.modules()}
+        gone = [name for name, layer in self._penalised().items() if id(layer) not in present]
+        if gone:
+            raise TaskError(
+                f"The model no longer holds these layers that the method was built with: "
+                f"{', '.join(name or 'the model itself' for name in gone)}. What stands in their "
+                "place is not held. Change the model first and build a new method from it."
+            )
 
     def _check_weights(self) -> None:
         broken = [
@@ -404,13 +424,13 @@ def _rhos(layer: GaussianLayer) -> list[nn.Parameter]:
 
 
 def _places(
-    model: nn.Module, modules: list[nn.Module]
-) -> dict[str, tuple[nn.Module, str, nn.Module]]:
-    """Where each module hangs in the model, to notice when it is replaced."""
-    wanted = {id(module) for module in modules}
-    return {
-        f"{name}.{attribute}".lstrip("."): (parent, attribute, child)
-        for name, parent in model.named_modules()
+    model: nn.Module, modules: dict[str, nn.Module]
+) -> list[tuple[nn.Module, str, nn.Module]]:
+    """Where each module and all that is around it hangs in the model, to notice replacements."""
+    wanted = {id(module) for module in modules.values()}
+    return [
+        (parent, attribute, child)
+        for parent in model.modules()
         for attribute, child in parent._modules.items()
-        if child is not None and id(child) in wanted
-    }
+        if child is not None and any(id(below) in wanted for below in child.modules())
+    ]

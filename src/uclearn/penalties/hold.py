@@ -73,64 +73,63 @@ def freeze(mean: Tensor, anchor: Tensor, node: Tensor) -> Tensor:
 
 
 def _differentiable(mean: Tensor, anchor: Tensor, grip: Grip) -> Tensor:
-    value, gradient = hold(mean.detach(), anchor, grip)
+    with torch.no_grad():
+        value, gradient = hold(mean, anchor, grip)
     return known_gradient(value, [mean], [gradient])
 
 
-@torch.no_grad()
 def hold(mean: Tensor, anchor: Tensor, grip: Grip, scale: float = 1.0) -> tuple[Tensor, Tensor]:
-    """The value of eq. (4) + eq. (5) and its gradient, both times `scale`."""
-    gradient = torch.empty_like(mean)
-    drifted = mean.new_zeros(())
-    both = mean.new_zeros(())
-    for rows in _pieces(mean):
-        moved, pull = mean[rows] - anchor[rows], gradient[rows]
-        _pull(grip, rows, moved, out=pull)
-        drifted += torch.dot(pull.flatten(), moved.flatten())
-        if grip.press is not None:
-            pressed = anchor[rows].square().mul_(_rows(grip.press, rows, pull))
-            pull.addcmul_(pressed, moved.sign())
-        both += torch.dot(pull.flatten(), moved.flatten())
-    # sum c d^2 counts double in <gradient, moved>; |d| = sign(d) d does not
-    return (both - 0.5 * drifted) * scale, gradient.mul_(scale) if scale != 1.0 else gradient
+    """The value of eq. (4) + eq. (5) and its gradient, both times `scale`; under no_grad."""
+    whole = torch.empty_like(mean)
+    value = mean.new_zeros(())
+    for (gradient, means, anchors), part in _pieces((whole, mean, anchor), grip):
+        moved = means - anchors
+        _stiffness(part, out=gradient).mul_(moved)
+        flat = moved.flatten()
+        # <c d, d> counts eq. (4) twice; |d| = sign(d) d counts eq. (5) once
+        value -= 0.5 * torch.dot(gradient.flatten(), flat)
+        if part.press is not None:
+            gradient.addcmul_(anchors.square().mul_(part.press), moved.sign())
+        value += torch.dot(gradient.flatten(), flat)
+    return value * scale, whole if scale == 1.0 else whole.mul_(scale)
 
 
-@torch.no_grad()
 def add_hold_gradient(
     gradient: Tensor, mean: Tensor, anchor: Tensor, grip: Grip, scale: float
 ) -> None:
-    """Add the gradient of eq. (4) + eq. (5), times `scale`, to `gradient` in place."""
-    for rows in _pieces(mean):
-        moved, target = mean[rows] - anchor[rows], gradient[rows]
-        pull = torch.empty_like(moved)
-        _stiffness(grip, rows, out=pull)
+    """Add the gradient of eq. (4) + eq. (5), times `scale`, to `gradient` in place; under
+    no_grad."""
+    for (target, means, anchors), part in _pieces((gradient, mean, anchor), grip):
+        moved = means - anchors
+        pull = _stiffness(part, out=torch.empty_like(moved))
         target.addcmul_(moved, pull, value=scale)
-        if grip.press is not None:
-            torch.mul(anchor[rows], anchor[rows], out=pull)
-            target.addcmul_(moved.sign_(), pull.mul_(_rows(grip.press, rows, pull)), value=scale)
+        if part.press is not None:
+            torch.mul(anchors, anchors, out=pull)
+            target.addcmul_(moved.sign_(), pull.mul_(part.press), value=scale)
 
 
-def _pull(grip: Grip, rows: slice, moved: Tensor, out: Tensor) -> None:
-    _stiffness(grip, rows, out=out)
-    out.mul_(moved)
-
-
-def _stiffness(grip: Grip, rows: slice, out: Tensor) -> None:
-    """Lambda^2 for some rows of the weights, times the weight of eq. (4)."""
-    node = _rows(grip.node, rows, out)
+def _stiffness(grip: Grip, out: Tensor) -> Tensor:
+    """Lambda^2, times the weight of eq. (4)."""
     if grip.source is None:
-        out.copy_(node.expand_as(out))
-    else:
-        torch.maximum(node.expand_as(out), _rows(grip.source, rows, out).expand_as(out), out=out)
+        return out.copy_(grip.node)
+    return torch.maximum(grip.node.expand_as(out), grip.source, out=out)  # kernels: out is larger
 
 
-def _pieces(tensor: Tensor) -> Iterator[slice]:
-    """Slices of the first dimension that hold about `PIECE` elements each."""
-    length = max(tensor.shape[0], 1)
-    step = max(1, PIECE * length // max(tensor.numel(), 1))
-    return (slice(start, start + step) for start in range(0, length, step))
+def _pieces(tensors: tuple[Tensor, ...], grip: Grip) -> Iterator[tuple[tuple[Tensor, ...], Grip]]:
+    """Tensors of the size of the weights, and their grip, in pieces of about `PIECE` elements."""
+    first = tensors[0]
+    if first.numel() <= PIECE:
+        yield tensors, grip
+        return
+    step = max(1, PIECE * first.shape[0] // first.numel())
+    for start in range(0, first.shape[0], step):
+        rows = slice(start, start + step)
+        part = Grip(*(_rows(values, rows, first.dim()) for values in grip))  # type: ignore[arg-type]
+        yield tuple(tensor[rows] for tensor in tensors), part
 
 
-def _rows(values: Tensor, rows: slice, like: Tensor) -> Tensor:
-    # values of fewer dimensions broadcast over the rows, as those with one row do
-    return values[rows] if values.dim() == like.dim() and values.shape[0] > 1 else values
+def _rows(values: Tensor | None, rows: slice, dims: int) -> Tensor | None:
+    # one row, or fewer dimensions than the weights: the same for all rows
+    if values is None or values.dim() < dims or values.shape[0] == 1:
+        return values
+    return values[rows]

@@ -28,11 +28,11 @@ def spread(sigma: Tensor, previous: Tensor, *, inflate: bool = True) -> Tensor:
     >>> spread(torch.tensor([1.0]), torch.tensor([1.0]))
     tensor(1.)
     """
-    value, gradient = spread_and_gradient(sigma.detach(), previous, inflate=inflate)
+    with torch.no_grad():
+        value, gradient = spread_and_gradient(sigma, previous, inflate=inflate)
     return known_gradient(value, [sigma], [gradient])
 
 
-@torch.no_grad()
 def spread_and_gradient(
     sigma: Tensor, previous: Tensor, *, inflate: bool = True
 ) -> tuple[Tensor, Tensor]:
@@ -45,7 +45,6 @@ def spread_and_gradient(
     return total.sum() / 2, spread_gradient(sigma, previous, inflate=inflate)
 
 
-@torch.no_grad()
 def spread_gradient(sigma: Tensor, previous: Tensor, *, inflate: bool = True) -> Tensor:
     """(nodes,) `sigma/sigma'^2 - 2/sigma + sigma`; without eq. (6) `sigma/sigma'^2 - 1/sigma`."""
     gradient = sigma / previous.square()

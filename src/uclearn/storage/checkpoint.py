@@ -57,7 +57,8 @@ def save(path: Path, state: State, kind: str, *, sync: bool = True) -> None:
 def load(path: Path, kind: str, device: torch.device | str = "cpu") -> Any:
     """The state that `save` wrote to the file `path`, its tensors on `device`.
 
-    Whatever is not a sound checkpoint of this `kind` is refused with its reason.
+    Whatever is not a sound checkpoint of this `kind` is refused with its reason. `load_state_dict`
+    moves tensors by itself and generators want theirs on the CPU, so `device` is rarely needed.
     """
     try:
         return _load(path, kind, device)

@@ -117,7 +117,8 @@ def _plain(name: str, tensor: Tensor) -> Tensor:
 
 
 def _bytes_of(tensor: Tensor) -> memoryview:
-    return tensor.reshape(-1).view(torch.uint8).numpy().data
+    # Not reshape(-1): that leaves a tensor of one element its stride, which `view` may refuse.
+    return tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy().data
 
 
 def _header(metadata: dict[str, str], tensors: dict[str, Tensor]) -> bytearray:

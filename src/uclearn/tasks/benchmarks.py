@@ -55,9 +55,8 @@ def load_tasks(
     chosen = benchmark(name)
     wanted = chosen.tasks if tasks is None else tasks
     if wanted < 1 or (wanted > chosen.tasks and not chosen.free):
-        raise SettingError(
-            f"`tasks` must lie between 1 and {chosen.tasks} for {name}, got {wanted}."
-        )
+        bound = "be at least 1" if chosen.free else f"lie between 1 and {chosen.tasks}"
+        raise SettingError(f"`tasks` must {bound} for {name}, got {wanted}.")
     if not split_after_augmentation:
         return chosen.build(seed, folder, wanted)
     if name != "omniglot":

@@ -21,8 +21,8 @@ class Normalise:
     `mean` and `std` are numbers, or one number per channel of a (batch, channels, height, width)
     batch; `peak` is the largest stored value (255 for bytes).
 
-    >>> Normalise(mean=0.5, std=0.5)(torch.tensor([[0, 255]], dtype=torch.uint8))
-    tensor([[-1.,  1.]])
+    >>> Normalise(mean=0.5, std=0.25, peak=16)(torch.tensor([[0, 8, 16]], dtype=torch.uint8))
+    tensor([[-2.,  0.,  2.]])
     """
 
     mean: float | tuple[float, ...] = 0.0

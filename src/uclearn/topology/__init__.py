@@ -2,9 +2,11 @@
 
 Read `trace` first: it runs a model on an example and follows the identity of every node, as if it
 were data, from the layer that makes it to the layers that read it. `rules` says what each kind of
-operation does to identities; `sets` keeps sets of nodes as plain numbers.
+operation does to identities (in `moves`, `windows` and `sums`); `tracer` watches the model while it
+runs; `sets` keeps sets of nodes as plain numbers and `memory` where they stand.
 """
 
-from uclearn.topology.trace import Topology, node_count, node_dim, trace
+from uclearn.topology.nodes import node_count, node_dim
+from uclearn.topology.trace import Topology, trace
 
 __all__ = ["Topology", "node_count", "node_dim", "trace"]

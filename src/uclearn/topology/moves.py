@@ -60,7 +60,7 @@ def _moved(call: Call, kind: torch.dtype) -> Any:
     if "value" in arguments:  # what is filled in: a number comes from no node
         value = call.numbers["value"]
         arguments["value"] = value if isinstance(value, Tensor) else EMPTY
-    return call.operation.overloadpacket(**arguments)
+    return getattr(torch.ops.aten, call.name)(**arguments)
 
 
 def overwrite(sets: NodeSets, call: Call) -> Any:
@@ -74,7 +74,8 @@ def put(sets: NodeSets, call: Call) -> Any:
     """Elements written to indexed places, or united with what stands there."""
     if call.data["accumulate"]:
         self, values = call.numbers["self"], call.numbers["values"]
-        places = torch.arange(self.numel()).view(self.shape)[tuple(_whole(call.data["indices"]))]
+        places = torch.arange(self.numel(), device="cpu").view(self.shape)
+        places = places[tuple(_whole(call.data["indices"]))]
         index, source = places.reshape(-1), values.expand(places.shape).reshape(-1)
         return _unite(sets, self.reshape(-1), 0, index, source).view(self.shape)
     return move(sets, call)
@@ -92,7 +93,7 @@ def scatter(sets: NodeSets, call: Call) -> Any:
     source = call.numbers.get("src", call.numbers.get("source"))
     if source is None:  # a number
         return target
-    if call.name in ("index_add", "index_reduce"):  # one index per slice
+    if call.name == "index_add":  # one index per slice
         index = index.view([-1 if d == dim % source.dim() else 1 for d in range(source.dim())])
         index = index.expand(source.shape)
     return _unite(sets, target, dim, index, source)

@@ -68,7 +68,7 @@ def filtered(sets: NodeSets, call: Call) -> Any:
 
 def resample(sets: NodeSets, call: Call) -> Any:
     """Interpolation mixes positions of one channel: each position may see them all."""
-    source = call.numbers.get("input", call.numbers.get("self"))
+    source: Tensor = call.numbers["input" if "input" in call.numbers else "self"]
     return sets.merge(source, range(2, source.dim()), keepdim=True).expand(call.result.shape)
 
 

@@ -1,0 +1,122 @@
+"""Several draws of a network's weights in one forward pass.
+
+The batch is repeated once per draw, in front, before the network sees it: (draws * batch, ...).
+Pooling, activations, views and normalisations then work as on any batch; layers with Gaussian
+weights take the repetitions apart and give each its own weights (see `mean_field`). What comes out
+is stacked, (draws, batch, ...), or averaged.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from uclearn.errors import UnsupportedLayerError
+from uclearn.gaussian import Noise
+
+
+class Draws:
+    """How many draws a network makes, and of which noise. Its layers share one.
+
+    In `train()` the network makes `samples` draws and returns them stacked. In `eval()` it uses
+    the means; within `predicting()` it averages over `predictions` draws, the same for each batch.
+    """
+
+    def __init__(self, samples: int, predictions: int, noise: Noise) -> None:
+        self.samples, self.predictions, self.noise = samples, predictions, noise
+        self.now = 0
+        """Draws of the forward pass that is under way; 0: the means."""
+        self.probabilities = True
+        """Whether the network puts out logits, whose probabilities are averaged."""
+        self._rows = 0  # of the repeated batch
+        self._forced: int | None = None
+        self._averages = False
+
+    def attach(self, model: nn.Module) -> None:
+        """From now on `model` draws whenever it is called."""
+        # bound methods: a deep copy of the model gets a copy of this object along with it
+        model.register_forward_pre_hook(self._before, with_kwargs=True)
+        model.register_forward_hook(self._after, always_call=True)
+
+    def apart(self, input: Tensor) -> Tensor:
+        """(draws * batch, ...) -> (draws, batch, ...), for a layer that gives each draw weights of
+        its own."""
+        if len(input) % self._rows:  # a multiple, where a model moves positions into the batch
+            raise UnsupportedLayerError(
+                f"A layer that draws its weights got an input of shape {tuple(input.shape)}, whose "
+                f"first dimension does not hold the {self._rows} examples of the batch. Let the "
+                "batch come first in all that the layer gets, or name the layer in `plain`."
+            )
+        apart: Tensor = input.unflatten(0, (self.now, -1))
+        return apart
+
+    @contextmanager
+    def means(self) -> Iterator[None]:
+        """Within: no draws, in `train()` neither."""
+        with self._set(0, False, self.noise):
+            yield
+
+    @contextmanager
+    def predicting(self) -> Iterator[None]:
+        """Within: averages over draws. Their noise is a stream of its own that starts anew with
+        each batch, so the network is one fixed ensemble, and training's noise is left alone."""
+        own = Noise(self.noise.seed, self.noise.stream + 1, self.noise.kind)
+        with self._set(self.predictions, True, own):
+            yield
+
+    @contextmanager
+    def _set(self, forced: int, averages: bool, noise: Noise) -> Iterator[None]:
+        before = self._forced, self._averages, self.noise
+        self._forced, self._averages, self.noise = forced, averages, noise
+        try:
+            yield
+        finally:
+            self._forced, self._averages, self.noise = before
+
+    def _before(self, model: nn.Module, arguments: Any, named: Any) -> Any:
+        following = self.samples if model.training else 0
+        self.now = following if self._forced is None else self._forced
+        if self._averages:
+            self.noise.state = (self.noise.seed, 0)
+        if not self.now:
+            return None
+        repeated = tree_map_only(Tensor, self._repeat, (arguments, named))
+        self._rows = next(len(t) for t in tree_flatten(repeated)[0] if isinstance(t, Tensor))
+        return repeated
+
+    def _repeat(self, tensor: Tensor) -> Tensor:
+        """(batch, ...) -> (draws * batch, ...); a scalar belongs to no example."""
+        if not tensor.dim():
+            return tensor
+        return tensor.expand(self.now, *tensor.shape).flatten(0, 1)
+
+    def _after(self, model: nn.Module, arguments: Any, output: Any) -> Any:
+        now, self.now = self.now, 0
+        if not now or output is None:  # None: the model raised
+            return None
+        stacked = tree_map_only(Tensor, lambda tensor: tensor.unflatten(0, (now, -1)), output)
+        if not self._averages:
+            return stacked
+        average = average_probabilities if self.probabilities else average_outputs
+        return tree_map_only(Tensor, average, stacked)
+
+
+def average_probabilities(logits: Tensor) -> Tensor:
+    """(draws, batch, classes) -> (batch, classes): the logarithm of the mean probabilities,
+    `log( 1/S sum_s softmax(logits_s) )`; their softmax is those probabilities again.
+
+    >>> average_probabilities(torch.tensor([[[0.0, 0.0]], [[0.0, -math.inf]]])).exp()
+    tensor([[0.7500, 0.2500]])
+    """
+    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
+
+
+def average_outputs(outputs: Tensor) -> Tensor:
+    """(draws, batch, ...) -> (batch, ...): the mean, for networks that put out values."""
+    return torch.mean(outputs, 0)

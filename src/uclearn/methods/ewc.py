@@ -1,0 +1,175 @@
+"""EWC, elastic weight consolidation (Kirkpatrick et al., PNAS 2017).
+
+    penalty = strength/2 * sum F (theta - theta')^2
+
+with F the diagonal of the empirical Fisher information over all examples of a finished task. Over
+tasks, three ways to merge (t tasks are done, F_new and theta_new belong to the next):
+
+    mean      F <- (F t + F_new) / (t + 1),  theta' <- theta_new      the authors of the UCL paper
+    sum       F <- gamma F + F_new,          theta' <- theta_new      online EWC (Schwarz et al.)
+    separate  sum over tasks of strength/2 * sum F_t (theta - theta_t)^2      the original
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Literal, Unpack, get_args
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
+from uclearn.methods.fisher import fisher_diagonal
+from uclearn.methods.memory import Memory, check_importance, check_setting
+from uclearn.tasks.task import Task
+
+Merge = Literal["mean", "sum", "separate"]
+
+
+class EWC(Method):
+    """Hold each weight to where earlier tasks left it, as firmly as their losses need it.
+
+    State: a Fisher value and an anchor per weight, however many tasks there were. That goes for
+    `merge="separate"` too, since a sum of parabolas is a parabola:
+
+        sum_t F_t (theta - theta_t)^2  =  F (theta - theta')^2 + rest,
+        F = sum_t F_t,   theta' = sum_t F_t theta_t / F
+
+    so that one importance, one anchor and one number stand for all tasks exactly. Its pull is not
+    zero right after a task, because earlier tasks pull towards where they ended.
+
+    Args:
+        model: any network; copied. Every trainable parameter but those of heads is held.
+        example: not needed.
+        strength: lambda. The values that the paper lists (400 to 100000) belong to
+            `fisher_batch=20`; the exact Fisher is about twenty times as large.
+        merge: how tasks are merged, `"mean"`, `"sum"` or `"separate"` (see above).
+        gamma: with `merge="sum"`, what remains of F at the end of a task; 1 forgets nothing.
+        fisher_batch: None: exact, per example; a number: squared mean gradients of so many
+            consecutive examples (the authors' is 20).
+        plain: qualified names of modules that are not held, beside heads.
+        closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss:
+            cheaper, for loops that call it.
+
+    >>> net = nn.Linear(2, 1)
+    >>> method = EWC(net, strength=10.0)
+    >>> x = torch.randn(8, 2)
+    >>> method.end_task(losses=lambda: (method.model(x)[:, 0].square() for _ in range(1)))
+    >>> method.penalty()
+    tensor(0., grad_fn=<_KnownGradientBackward>)
+    """
+
+    tasks_done: Tensor
+    rest: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Any = None,
+        *,
+        strength: float = 100.0,
+        merge: Merge = "mean",
+        gamma: float = 1.0,
+        fisher_batch: int | None = None,
+        plain: Iterable[str] = (),
+        closed_form: bool = False,
+    ) -> None:
+        _check_settings(strength, merge, gamma, fisher_batch)
+        super().__init__(model)
+        self.strength, self.merge, self.gamma = strength, merge, gamma
+        self.fisher_batch, self.closed_form = fisher_batch, closed_form
+        self.memory = Memory(self.model, plain)
+        self.register_buffer("tasks_done", torch.tensor(0))
+        self.register_buffer("rest", torch.tensor(0.0))
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """`strength/2 * sum F (theta - theta')^2`, not divided by anything."""
+        springs = self.memory.penalty(self.strength, self.closed_form)
+        return springs + self.rest * (self.strength / 2) if self.merge == "separate" else springs
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """With `closed_form`: add the penalty's gradient in place."""
+        if self.closed_form:
+            self.memory.add_gradient(self.strength)
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """Measure the finished task's Fisher information by its losses, and merge it."""
+        if losses is None:
+            raise TaskError(
+                "EWC measures importance by the finished task's losses, but `losses` is None. "
+                "Pass a function that computes them once more, example by example: "
+                "`method.end_task(losses=lambda: (F.cross_entropy(method.model(x), y, "
+                "reduction='none') for x, y in batches))`."
+            )
+        self.memory.check()
+        weights = self.memory.named_weights()
+        with lent(self.model):
+            new = fisher_diagonal(self.model, weights, losses(), fisher_batch=self.fisher_batch)
+        check_importance(self.memory.names, list(new.values()), "the Fisher information")
+        self._merge(list(new.values()))
+        self.tasks_done += 1
+
+    @torch.no_grad()
+    def _merge(self, new: Sequence[Tensor]) -> None:
+        known = self.memory.importance.tensors()
+        if self.merge == "separate":
+            for old, fresh, anchor, weight in zip(
+                known, new, self.memory.anchor.tensors(), self.memory.weights(), strict=True
+            ):
+                self.rest += _complete_square(old, fresh, anchor, weight)
+            return
+        done = float(self.tasks_done)
+        for old, fresh in zip(known, new, strict=True):
+            if self.merge == "mean":
+                old.mul_(done).add_(fresh).div_(done + 1)
+            else:
+                old.mul_(self.gamma).add_(fresh)
+        self.memory.remember()
+
+
+def _complete_square(old: Tensor, fresh: Tensor, anchor: Tensor, weight: Tensor) -> Tensor:
+    """Add `fresh (theta - weight)^2` to `old (theta - anchor)^2`, in place; returns the rest.
+
+        F = F_1 + F_2,   anchor' = anchor + F_2/F (weight - anchor),
+        rest = sum F_1 F_2 / F (weight - anchor)^2
+
+    Where both are zero, nothing pulls and the anchor follows the weight.
+    """
+    total = old + fresh
+    share = torch.where(total > 0, fresh / total, 1.0)
+    moved = weight - anchor
+    rest = (old * share * moved.square()).sum()
+    anchor.add_(share * moved)
+    old.copy_(total)
+    return rest
+
+
+def _check_settings(strength: float, merge: Merge, gamma: float, fisher_batch: int | None) -> None:
+    check_setting("strength", strength, "It is lambda, which weighs the whole penalty.")
+    if merge not in get_args(Merge):
+        raise SettingError(
+            f"`merge` must be one of {', '.join(get_args(Merge))}, got {merge!r}. It says how the "
+            "Fisher information of several tasks becomes one."
+        )
+    if not 0 <= gamma <= 1:
+        raise SettingError(
+            f"`gamma` must lie between 0 and 1, got {gamma}. It is what remains of the Fisher "
+            "information of earlier tasks when a task ends."
+        )
+    if gamma != 1 and merge != "sum":
+        raise SettingError(
+            f"`gamma` must be 1 unless `merge` is 'sum', got {gamma} with {merge!r}. Only the "
+            "online sum lets earlier tasks fade."
+        )
+    if fisher_batch is not None and fisher_batch < 1:
+        raise SettingError(
+            f"`fisher_batch` must be at least 1, got {fisher_batch}. It is how many examples' "
+            "gradients are averaged before squaring; None or 1 is exact."
+        )

@@ -1,0 +1,87 @@
+"""Joint training: all data of all tasks so far at once. The bound that others are measured by."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from torch import nn
+
+from uclearn.errors import TaskError
+from uclearn.methods.contract import Method
+from uclearn.tasks.batch import DataLike
+from uclearn.tasks.data import Joined, join
+from uclearn.tasks.loader import stored
+from uclearn.tasks.task import Task
+
+
+class Joint(Method):
+    """Learns every task together with all data of the tasks before it.
+
+    An epoch of task t goes through the examples of tasks 0 to t, shuffled together; with heads each
+    example goes through its own. The weights carry over from task to task. Only references to
+    the data are kept, none of it in `state_dict`: to resume, call `begin_task` for the earlier
+    tasks again. Data from loaders are read into memory, since batches mix all tasks.
+
+    Args:
+        model: the network; the method works on a copy.
+        example: not needed.
+
+    >>> import torch
+    >>> from uclearn.tasks import Data
+    >>> method = Joint(nn.Linear(2, 2))
+    >>> for t in range(3):
+    ...     task = Task(f"task {t}", t, Data(torch.zeros(5, 2), torch.zeros(5).long(), task=t))
+    ...     print(len(method.begin_task(task).train))
+    5
+    10
+    15
+    """
+
+    def __init__(self, model: nn.Module, example: Any = None) -> None:
+        super().__init__(model)
+        self._seen = _Shelf()
+
+    def begin_task(self, task: Task) -> Task:
+        """The task with the training and validation data of all tasks up to it."""
+        super().begin_task(task)
+        missing = [index for index in range(task.index) if index not in self._seen]
+        if missing:
+            raise TaskError(
+                f"Joint training of task {task.name!r} (index {task.index}) needs the data of all "
+                f"tasks before it; missing: {', '.join(map(str, missing))}. Call `begin_task` for "
+                "them first, in order; after loading a saved state, too."
+            )
+        self._seen[task.index] = _in_memory(task)
+        together = [self._seen[index] for index in range(task.index + 1)]
+        return replace(
+            task,
+            train=join(each.train for each in together),
+            valid=_validation(together),
+            classes=_most_classes(together),
+        )
+
+
+class _Shelf(dict[int, Task]):
+    """Tasks by number. A copy of the method refers to the same data: they are only read."""
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _Shelf:
+        return _Shelf(self)
+
+
+def _in_memory(task: Task) -> Task:
+    valid = None if task.valid is None else stored(task.valid)
+    return replace(task, train=stored(task.train), valid=valid)
+
+
+def _validation(tasks: list[Task]) -> Joined | None:
+    """All validation data, a task without any standing in with its training data."""
+    if all(task.valid is None for task in tasks):
+        return None
+    parts: list[DataLike] = [task.validation() for task in tasks]
+    return join(parts)
+
+
+def _most_classes(tasks: list[Task]) -> int | None:
+    """Labels are checked against the task's `classes`, and now they come from every task."""
+    return max((task.classes for task in tasks if task.classes is not None), default=None)

@@ -1,0 +1,168 @@
+"""The gradient of every single example, layer by layer, from inputs and output gradients.
+
+A rule takes a layer, its input, the gradient of the summed losses with respect to its output, and
+the number of groups: consecutive, equally many examples each. It returns the gradient of each
+group, (groups, *shape of the parameter). A group of one is one example; all its positions (words,
+pixels) are summed over, as the parameter is shared by them.
+
+Only layers whose class is listed have rules; a subclass may compute something else.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+Rule = Callable[[Any, Tensor, Tensor, int], Tensor]
+"""(layer, input, output gradient, groups) -> (groups, *shape of the parameter)"""
+
+
+def rules_for(layer: nn.Module) -> dict[str, Rule]:
+    """The rules for a layer's own parameters, by name; empty where there are none."""
+    if isinstance(layer, nn.modules.batchnorm._BatchNorm) and (
+        layer.training or layer.running_mean is None
+    ):
+        return {}  # examples are normalised by each other
+    if isinstance(layer, nn.Embedding) and layer.scale_grad_by_freq:
+        return {}  # gradients depend on the other examples
+    return _RULES.get(type(layer), {})
+
+
+def linear_weight(layer: nn.Linear, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, out, in): the sum over positions of output gradient times input."""
+    outer = gradient.reshape(groups, -1, gradient.shape[-1]).transpose(1, 2)
+    return outer @ input.reshape(groups, -1, input.shape[-1])
+
+
+def linear_bias(layer: nn.Linear, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, out): the sum over positions."""
+    return gradient.reshape(groups, -1, gradient.shape[-1]).sum(1)
+
+
+def conv_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, out, in / layer.groups, *kernel)."""
+    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
+    padded = F.pad(input, layer._reversed_padding_repeated_twice, mode=mode)
+    return _correlate(layer, gradient, padded, groups)
+
+
+def transposed_conv_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, in, out / layer.groups, *kernel): a convolution with input and output exchanged."""
+    around = [size for size in reversed(layer.padding) for _ in range(2)]
+    return _correlate(layer, input, F.pad(gradient, around), groups)
+
+
+def channel_bias(layer: nn.Module, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, channels): the sum over examples of the group and positions."""
+    return _over_channels(gradient, groups)
+
+
+def embedding_weight(layer: nn.Embedding, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, words, features): each word's gradients, added up."""
+    words = input.reshape(groups, -1)
+    flat = gradient.reshape(-1, layer.embedding_dim)
+    if layer.padding_idx is not None:
+        flat = flat * (words.reshape(-1, 1) != layer.padding_idx)
+    rows = words + torch.arange(groups, device=words.device)[:, None] * layer.num_embeddings
+    total = flat.new_zeros(groups * layer.num_embeddings, layer.embedding_dim)
+    return total.index_add_(0, rows.reshape(-1), flat).view(groups, *layer.weight.shape)
+
+
+def batch_norm_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, channels), with running statistics."""
+    normed = F.batch_norm(input, layer.running_mean, layer.running_var, eps=layer.eps)
+    return _over_channels(gradient * normed, groups)
+
+
+def group_norm_weight(layer: nn.GroupNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, channels)."""
+    return _over_channels(gradient * F.group_norm(input, layer.num_groups, eps=layer.eps), groups)
+
+
+def layer_norm_weight(layer: nn.LayerNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, *normalised shape)."""
+    normed = F.layer_norm(input, layer.normalized_shape, eps=layer.eps)
+    return _over_features(layer, gradient * normed, groups)
+
+
+def rms_norm_weight(layer: nn.RMSNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, *normalised shape)."""
+    normed = F.rms_norm(input, layer.normalized_shape, eps=layer.eps)
+    return _over_features(layer, gradient * normed, groups)
+
+
+def layer_norm_bias(layer: nn.LayerNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, *normalised shape)."""
+    return _over_features(layer, gradient, groups)
+
+
+def _over_channels(values: Tensor, groups: int) -> Tensor:
+    # (rows, channels, ...) -> (groups, rows of a group, channels, positions)
+    return values.reshape(groups, values.shape[0] // groups, values.shape[1], -1).sum((1, 3))
+
+
+def _over_features(layer: Any, values: Tensor, groups: int) -> Tensor:
+    return values.reshape(groups, -1, *layer.normalized_shape).sum(1)
+
+
+def _correlate(layer: Any, small: Tensor, large: Tensor, groups: int) -> Tensor:
+    """(groups, channels of small, channels of large / layer.groups, *kernel).
+
+    sum over positions p and the group's examples of small[p] * large[p * stride + k * dilation].
+    """
+    spatial, parts = small.shape[2:], layer.groups
+    shape = (groups, -1, parts, large.shape[1] // parts)
+    patches = _windows(large, layer.kernel_size, layer.stride, layer.dilation, spatial)
+    patches = patches.unflatten(1, shape[2:]).unflatten(0, shape[:2])
+    # (groups, rows, parts, channels, *positions, *kernel), of which only one copy is made, with
+    # positions last: (groups, parts, channels * kernel, rows * positions)
+    n = len(spatial)
+    positions, kernel = range(4, 4 + n), range(4 + n, 4 + 2 * n)
+    right = patches.permute(0, 2, 3, *kernel, 1, *positions)
+    right = right.reshape(groups, parts, math.prod(right.shape[2 : 3 + n]), -1)
+    left = small.reshape(groups, -1, parts, small.shape[1] // parts, math.prod(spatial))
+    left = left.permute(0, 2, 3, 1, 4).flatten(3)  # (groups, parts, channels, rows * positions)
+    summed: Tensor = left @ right.transpose(2, 3)
+    return summed.reshape(groups, *layer.weight.shape)
+
+
+def _windows(
+    large: Tensor,
+    kernel: Sequence[int],
+    stride: Sequence[int],
+    dilation: Sequence[int],
+    spatial: Sequence[int],
+) -> Tensor:
+    """(rows, channels, *positions, *kernel): what each position of the small side sees; a view."""
+    for i, (size, step, gap, length) in enumerate(
+        zip(kernel, stride, dilation, spatial, strict=True)
+    ):
+        reach = (size - 1) * gap + 1
+        large = large.unfold(2 + i, reach, step).narrow(2 + i, 0, length)[..., ::gap]
+    return large
+
+
+_CONV: dict[str, Rule] = {"weight": conv_weight, "bias": channel_bias}
+_TRANSPOSED: dict[str, Rule] = {"weight": transposed_conv_weight, "bias": channel_bias}
+_BATCH_NORM: dict[str, Rule] = {"weight": batch_norm_weight, "bias": channel_bias}
+_RULES: dict[type[nn.Module], dict[str, Rule]] = {
+    nn.Linear: {"weight": linear_weight, "bias": linear_bias},
+    nn.Conv1d: _CONV,
+    nn.Conv2d: _CONV,
+    nn.Conv3d: _CONV,
+    nn.ConvTranspose1d: _TRANSPOSED,
+    nn.ConvTranspose2d: _TRANSPOSED,
+    nn.ConvTranspose3d: _TRANSPOSED,
+    nn.Embedding: {"weight": embedding_weight},
+    nn.BatchNorm1d: _BATCH_NORM,
+    nn.BatchNorm2d: _BATCH_NORM,
+    nn.BatchNorm3d: _BATCH_NORM,
+    nn.GroupNorm: {"weight": group_norm_weight, "bias": channel_bias},
+    nn.LayerNorm: {"weight": layer_norm_weight, "bias": layer_norm_bias},
+    nn.RMSNorm: {"weight": rms_norm_weight},
+}

@@ -1,0 +1,213 @@
+"""LwF, learning without forgetting (Li & Hoiem, ECCV 2016).
+
+Before a task is learned, a copy of the network is kept as a teacher. On the *new* task's inputs the
+network must keep giving the answers that the teacher gives for the old tasks. The penalty is
+
+    strength * sum over old tasks of  - sum_k  p'_k log p_k ,   averaged over the batch,
+
+    p = softmax(z / T) of the network,   p' = softmax(z' / T) of the teacher,   T = 2.
+
+(The paper raises probabilities to the power 1/T and renormalises, which is the same.) With a single
+head that head is the old task. No data of old tasks are needed. The paper first trains the new head
+alone for a while; here all is trained at once from the start.
+"""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Iterable
+from typing import Any, Literal, Self, Unpack, get_args
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.watch import Watch
+from uclearn.networks.heads import MultiHead, run_trunk
+from uclearn.tasks.task import Task
+
+Outputs = Literal["classes", "numbers"]
+
+
+def distillation(logits: Tensor, taught: Tensor, temperature: float) -> Tensor:
+    """Cross-entropy of softened probabilities, `- sum_k p'_k log p_k`, averaged over the batch.
+
+    Args:
+        logits: (batch, classes, ...) of the network.
+        taught: like `logits`: of the teacher.
+        temperature: T; above 1 it brings out the smaller probabilities.
+
+    By hand: p' = (1/2, 1/2), p = (1/4, 3/4) at T = 1: (log 4 + log 4/3) / 2 = 0.8370.
+
+    >>> distillation(torch.tensor([[1.0, 3.0]]).log(), torch.tensor([[0.0, 0.0]]), 1.0)
+    tensor(0.8370)
+    """
+    return F.cross_entropy(logits / temperature, (taught / temperature).softmax(dim=1))
+
+
+def squared_distance(outputs: Tensor, taught: Tensor) -> Tensor:
+    """`1/2 sum_k (z_k - z'_k)^2`, averaged over the batch: distillation of numbers.
+
+    >>> squared_distance(torch.tensor([[1.0, 3.0]]), torch.tensor([[0.0, 1.0]]))
+    tensor(2.5000)
+    """
+    return (outputs - taught).square().flatten(1).sum(dim=1).mean() / 2
+
+
+class LwF(Method):
+    """The network keeps answering as it did: distillation from itself before the task.
+
+    Needs the batch in every step: `method.penalty(inputs=x)`. Between `begin_step` and `end_step`
+    what the trunk makes of the batch in the loop's own forward pass is used again, so that the
+    student costs no second pass; without `begin_step` it does. A step costs one more forward pass
+    (the teacher's) and the old heads, which grow in number; memory is one more network.
+
+    Args:
+        model: the network; the method works on a copy.
+        example: not needed.
+        strength: weight of the old tasks' answers against the new task's loss.
+        temperature: T; the paper uses 2.
+        outputs: `"classes"` compares probabilities; `"numbers"` (regression) compares the
+            outputs themselves, `1/2 ||z - z'||^2`.
+
+    >>> method = LwF(nn.Linear(2, 3))
+    >>> method.end_task()
+    >>> method.begin_step()
+    >>> x = torch.tensor([[1.0, -1.0]])
+    >>> loss = method.model(x).logsumexp(1).mean() + method.penalty(inputs=x)
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Any = None,
+        *,
+        strength: float = 1.0,
+        temperature: float = 2.0,
+        outputs: Outputs = "classes",
+    ) -> None:
+        _check_settings(strength, temperature, outputs)
+        super().__init__(model)
+        self.strength, self.temperature, self.outputs = strength, temperature, outputs
+        self.teachers = nn.ModuleList()  # none while the first task is learned, then one
+        self._watch = Watch()
+        # the module is passed in: a copy of this method must freeze its own teacher
+        self.register_load_state_dict_post_hook(lambda module, _: module._freeze())  # type: ignore[no-untyped-call]
+
+    # -- the contract ----------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Task:
+        """A head for the task."""
+        if task.classes is None and self.outputs == "classes":
+            raise TaskError(
+                f"Task {task.name!r} has no classes, but `outputs` is 'classes', which compares "
+                "probabilities. For regression build LwF with outputs='numbers'."
+            )
+        return super().begin_task(task)
+
+    def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """Look on when the trunk sees the batch."""
+        if len(self.teachers):
+            self._watch.begin(trunk_of(self.model))
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """How far the answers for old tasks are from the teacher's, on the present inputs."""
+        total = super().penalty()
+        for teacher in self.teachers:
+            why = "the answers of teacher and network are compared on them"
+            inputs = as_step(step, given).need("inputs", why)
+            with torch.no_grad():
+                taught = _answers(teacher, run_trunk(teacher, inputs))
+            answers = _answers(self.model, self._trunk_output(inputs))
+            for answer, wanted in zip(answers, taught, strict=False):  # a new head has no teacher
+                total = total + self.strength * self._distance(answer, wanted)
+        return total
+
+    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """The step is over."""
+        self._watch.end()
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """The network as it is now becomes the teacher."""
+        self._watch.end()
+        learned = 1 + (self._heads_taught() if task is None else task.index)
+        teacher = copy.deepcopy(self.model)
+        if isinstance(teacher, MultiHead):
+            del teacher.heads[max(learned, self._heads_taught()) :]
+        self.teachers = nn.ModuleList([teacher])
+        self._freeze()
+
+    def train(self, mode: bool = True) -> Self:
+        """The network learns; the teacher never does."""
+        super().train(mode)
+        self.teachers.eval()
+        return self
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _distance(self, answer: Tensor, taught: Tensor) -> Tensor:
+        if self.outputs == "numbers":
+            return squared_distance(answer, taught)
+        return distillation(answer, taught, self.temperature)
+
+    def _trunk_output(self, inputs: Any) -> Any:
+        """What the loop's own forward pass made of these inputs, or else another pass."""
+        shared = self._watch.take(inputs)
+        if shared is not None:
+            return shared
+        if torch.is_grad_enabled():
+            return run_trunk(self.model, inputs)
+        with lent(self.model) as network:  # who only looks moves no statistics and draws no dropout
+            return run_trunk(network, inputs)
+
+    def _heads_taught(self) -> int:
+        return sum(len(t.heads) for t in self.teachers if isinstance(t, MultiHead))
+
+    def _freeze(self) -> None:
+        self.teachers.eval().requires_grad_(False)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        # the state may have been saved with a teacher or without; its heads it brings along
+        self.teachers = nn.ModuleList()
+        if any(key.startswith(f"{prefix}teachers.0.") for key in state_dict):
+            teacher = copy.deepcopy(self.model)
+            if isinstance(teacher, MultiHead):
+                teacher.heads = nn.ModuleList()
+            self.teachers.append(teacher)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+def trunk_of(model: nn.Module) -> nn.Module:
+    """The module that all tasks share."""
+    return model.trunk if isinstance(model, MultiHead) else model
+
+
+def _answers(network: nn.Module, shared: Any) -> list[Tensor]:
+    """Per task the outputs, from what the trunk made of the inputs."""
+    return [head(shared) for head in network.heads] if isinstance(network, MultiHead) else [shared]
+
+
+def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:
+    if not (strength >= 0 and math.isfinite(strength)):
+        raise SettingError(
+            f"`strength` must be 0 or greater and finite, got {strength}. It weighs the answers "
+            "for old tasks against the new task's loss; the paper uses 1."
+        )
+    if not (temperature > 0 and math.isfinite(temperature)):
+        raise SettingError(
+            f"`temperature` must be positive and finite, got {temperature}. It softens the "
+            "probabilities that are compared; the paper uses 2."
+        )
+    if outputs not in get_args(Outputs):
+        raise SettingError(
+            f"`outputs` must be one of {', '.join(get_args(Outputs))}, got {outputs!r}."
+        )

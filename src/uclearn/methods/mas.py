@@ -1,0 +1,118 @@
+"""MAS, memory aware synapses (Aljundi et al., ECCV 2018).
+
+    penalty = strength * sum Omega (theta - theta')^2           (strength: the paper's lambda)
+    Omega  += mean over examples of | d ||network(x)||^2 / d theta |
+
+A weight matters if the network's outputs depend on it; no labels are needed. Over tasks Omega is
+added up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
+from uclearn.methods.memory import Memory, check_importance, check_setting
+from uclearn.methods.per_example import importance
+from uclearn.networks.heads import run
+from uclearn.tasks.batch import iterate
+from uclearn.tasks.task import Task
+
+
+class MAS(Method):
+    """Hold each weight to where earlier tasks left it, as firmly as their outputs depend on it.
+
+    State: Omega and an anchor per weight, however many tasks there were.
+
+    Args:
+        model: any network; copied. Every trainable parameter but those of heads is held.
+        example: not needed.
+        strength: lambda.
+        per_sample: the mean of each example's absolute gradient, as the paper defines it. With
+            False the absolute value of each batch's mean gradient, as in the authors' released
+            code: smaller, since gradients cancel, and dependent on the size of batches.
+        plain: qualified names of modules that are not held, beside heads.
+        closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss:
+            cheaper, for loops that call it.
+
+    >>> method = MAS(nn.Linear(1, 1, bias=False))
+    >>> _ = nn.init.ones_(method.model.weight)
+    >>> method.end_task(inputs=[torch.tensor([[1.0], [3.0]])])
+    >>> method.memory.importance.state_dict()  # |d (w x)^2 / dw| = 2 w x^2: (2 + 18) / 2
+    OrderedDict({'weight': tensor([[10.]])})
+    """
+
+    tasks_done: Tensor
+
+    def __init__(
+        self,
+        model: nn.Module,
+        example: Any = None,
+        *,
+        strength: float = 1.0,
+        per_sample: bool = True,
+        plain: Iterable[str] = (),
+        closed_form: bool = False,
+    ) -> None:
+        check_setting("strength", strength, "It is lambda, which weighs the whole penalty.")
+        super().__init__(model)
+        self.strength, self.per_sample, self.closed_form = strength, per_sample, closed_form
+        self.memory = Memory(self.model, plain)
+        self.register_buffer("tasks_done", torch.tensor(0))
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """`strength * sum Omega (theta - theta')^2`, not divided by anything."""
+        return self.memory.penalty(2 * self.strength, self.closed_form)
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """With `closed_form`: add the penalty's gradient in place."""
+        if self.closed_form:
+            self.memory.add_gradient(2 * self.strength)
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """Measure how the outputs depend on each weight, over the finished task's inputs."""
+        if task is None and inputs is None:
+            raise TaskError(
+                "MAS measures importance by the network's outputs, but neither `task` nor "
+                "`inputs` is given. Pass batches of the finished task's inputs: "
+                "`method.end_task(inputs=[x1, x2, ...])`."
+            )
+        self.memory.check()
+        weights = self.memory.weights()
+        group = 1 if self.per_sample else None
+        with lent(self.model):
+            squares = self._squares(task, inputs)
+            new = importance(self.model, weights, squares, "absolute", group)
+        check_importance(self.memory.names, new, "the outputs' dependence")
+        for omega, fresh in zip(self.memory.importance.tensors(), new, strict=True):
+            omega.add_(fresh)
+        self.memory.remember()
+        self.tasks_done += 1
+
+    def _squares(self, task: Task | None, inputs: Iterable[Any] | None) -> Iterator[Tensor]:
+        """(batch,) the squared length of each example's output, batch by batch."""
+        device = next(self.model.parameters()).device
+        # the task that ends is the one after those that are done, where no other is named
+        head = int(self.tasks_done) if task is None else task.index
+        if inputs is not None:
+            for batch in inputs:
+                yield _square(run(self.model, batch, head))
+        elif task is not None:
+            for prepared in iterate(task.train, 256):
+                yield _square(run(self.model, prepared.inputs.to(device), prepared.task))
+
+
+def _square(outputs: Tensor) -> Tensor:
+    # classes that a task does not have are -inf where heads of several sizes meet
+    return outputs.masked_fill(outputs.isneginf(), 0.0).flatten(1).square().sum(1)

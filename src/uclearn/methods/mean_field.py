@@ -1,0 +1,209 @@
+"""Layers with a mean and a variance for every weight and every bias.
+
+    w ~ N(mean, e^log_variance),   each independent of all others
+
+As the layers in `uclearn.gaussian` they are subclasses of the torch layers that they replace, and
+`weight` and `bias` are the means. Unlike those they have a variance per weight, and make several
+draws in one forward pass: their input is (draws * batch, ...), each draw's part first to last.
+Every layer keeps the distribution that it is to stay close to, the prior, beside its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uclearn.errors import UnsupportedLayerError
+from uclearn.gaussian.functions import sample_weight
+from uclearn.methods.draws import Draws
+
+
+class Posterior(NamedTuple):
+    """The distribution of a weight (or bias) tensor and its prior; all four of its shape."""
+
+    mean: nn.Parameter
+    log_variance: nn.Parameter
+    prior_mean: Tensor
+    prior_log_variance: Tensor
+
+
+class MeanFieldLayer(nn.Module):
+    """What all of them share. A mixin: it stands before the torch layer in the bases."""
+
+    draws: Draws
+
+    def become_mean_field(self, log_variance: float, prior_variance: float, draws: Draws) -> None:
+        """Give a layer that holds only means its variances, and the prior N(0, prior_variance).
+        Frozen parameters stay exact."""
+        self.draws = draws
+        for name, mean in list(self.named_parameters(recurse=False)):
+            if not mean.requires_grad:
+                continue
+            spread = nn.Parameter(torch.full_like(mean, log_variance))
+            self.register_parameter(f"{name}_log_variance", spread)
+            self.register_buffer(f"prior_{name}", torch.zeros_like(mean.detach()))
+            prior = torch.full_like(mean.detach(), prior_variance).log()
+            self.register_buffer(f"prior_{name}_log_variance", prior)
+
+    def posteriors(self) -> Iterator[Posterior]:
+        """That of the weights and that of the biases, where the layer has them."""
+        found = (self.posterior(name) for name in ("weight", "bias"))
+        return (posterior for posterior in found if posterior is not None)
+
+    def posterior(self, name: str) -> Posterior | None:
+        """That of `weight` or of `bias`; None for what is frozen or missing."""
+        if f"{name}_log_variance" not in self._parameters:
+            return None
+        names = (name, f"{name}_log_variance", f"prior_{name}", f"prior_{name}_log_variance")
+        return Posterior(*(getattr(self, n) for n in names))
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """What was learned is the next task's prior."""
+        for mean, log_variance, prior_mean, prior_log_variance in self.posteriors():
+            prior_mean.copy_(mean)
+            prior_log_variance.copy_(log_variance)
+
+    def forward(self, input: Tensor, *others: Any) -> Tensor:
+        """As the torch layer with the means, or with as many drawn weights as draws are made."""
+        if not self.draws.now:
+            output: Tensor = super().forward(input, *others)
+            return output
+        weight, bias = self._drawn("weight"), self._drawn("bias")
+        assert weight is not None
+        return self.apply_drawn(self.draws.apart(input), weight, bias, *others).flatten(0, 1)
+
+    def apply_drawn(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """What the layer computes, draw by draw: (draws, batch, ...) with (draws, out, in, ...)
+        and (draws, out) gives (draws, batch, ...)."""
+        raise NotImplementedError
+
+    def _drawn(self, name: str) -> Tensor | None:
+        """(draws, ...) the weights or the biases of each draw."""
+        mean: Tensor | None = getattr(self, name, None)
+        if mean is None:
+            return None
+        means = mean.expand(self.draws.now, *mean.shape)
+        posterior = self.posterior(name)
+        if posterior is None:
+            return means
+        normals = self.draws.noise.normals(tuple(means.shape), mean.dtype, mean.device)
+        return sample_weight(means, (posterior.log_variance / 2).exp(), normals)
+
+
+class MeanFieldLinear(MeanFieldLayer, nn.Linear):
+    """A linear layer."""
+
+    def apply_drawn(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """One batched matrix product."""
+        rows = input.flatten(1, -2)  # (draws, rows, in)
+        if bias is None:
+            output = torch.bmm(rows, weight.mT)
+        else:
+            output = torch.baddbmm(bias.unsqueeze(1), rows, weight.mT)
+        return output.view(*input.shape[:-1], self.out_features)
+
+
+class MeanFieldEmbedding(MeanFieldLayer, nn.Embedding):
+    """An embedding; the row of `padding_idx` is as noisy as the others."""
+
+    def apply_drawn(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """One look-up in the tables of all draws, one below the other."""
+        first = torch.arange(len(weight), device=input.device) * self.num_embeddings
+        rows = input + first.view(-1, *[1] * (input.dim() - 1))
+        return F.embedding(rows, weight.flatten(0, 1))
+
+
+class _MeanFieldConv(MeanFieldLayer):
+    """Convolutions: draws are groups of channels, side by side in one convolution."""
+
+    stride: Any
+    padding: Any
+    dilation: Any
+    groups: int
+    padding_mode: Any
+    _reversed_padding_repeated_twice: list[int]
+
+    def apply_drawn(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """(batch, draws * channels, ...), convolved with `draws * groups` groups."""
+        beside = input.transpose(0, 1).flatten(1, 2)
+        kernels = weight.flatten(0, 1)
+        flat = None if bias is None else bias.flatten()
+        output = self.convolve(beside, kernels, flat, len(weight) * self.groups, *others)
+        apart: Tensor = output.unflatten(1, (len(weight), -1)).transpose(0, 1)
+        return apart
+
+    def convolve(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int, *others: Any
+    ) -> Tensor:
+        """The convolution with other weights and groups, padding mode included."""
+        convolve = (F.conv1d, F.conv2d, F.conv3d)[weight.dim() - 3]
+        if self.padding_mode == "zeros":
+            return convolve(input, weight, bias, self.stride, self.padding, self.dilation, groups)
+        padded = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
+        return convolve(padded, weight, bias, self.stride, 0, self.dilation, groups)
+
+
+class MeanFieldConv1d(_MeanFieldConv, nn.Conv1d):
+    """A convolution over one dimension."""
+
+
+class MeanFieldConv2d(_MeanFieldConv, nn.Conv2d):
+    """A convolution over two dimensions."""
+
+
+class MeanFieldConv3d(_MeanFieldConv, nn.Conv3d):
+    """A convolution over three dimensions."""
+
+
+class MeanFieldConvTranspose2d(_MeanFieldConv, nn.ConvTranspose2d):
+    """A transposed convolution."""
+
+    def convolve(
+        self, input: Tensor, weight: Tensor, bias: Tensor | None, groups: int, *others: Any
+    ) -> Tensor:
+        """The transposed convolution; `others` may hold the wanted output size."""
+        wanted = others[0] if others else None
+        size = list(self.kernel_size)
+        stride, padding, dilation = self.stride, self.padding, self.dilation
+        extra = self._output_padding(input, wanted, stride, padding, size, 2, dilation)
+        return F.conv_transpose2d(input, weight, bias, stride, padding, extra, groups, dilation)
+
+
+_MEAN_FIELD: dict[type[nn.Module], type[MeanFieldLayer]] = {
+    nn.Linear: MeanFieldLinear,
+    nn.Conv1d: MeanFieldConv1d,
+    nn.Conv2d: MeanFieldConv2d,
+    nn.Conv3d: MeanFieldConv3d,
+    nn.ConvTranspose2d: MeanFieldConvTranspose2d,
+    nn.Embedding: MeanFieldEmbedding,
+}
+
+
+def mean_field(
+    name: str, layer: nn.Module, log_variance: float, prior_variance: float, draws: Draws
+) -> MeanFieldLayer:
+    """Turn a plain layer, in place, into the same with a variance for every weight."""
+    converted = _MEAN_FIELD.get(type(layer))
+    if converted is None:
+        known = ", ".join(kind.__name__ for kind in _MEAN_FIELD)
+        raise UnsupportedLayerError(
+            f"{name} ({type(layer).__name__}) has no version with a variance for every weight. "
+            f"Known layers: {known}. Use one of them, or name it in `plain`."
+        )
+    layer.__class__ = converted  # it keeps its hooks, names and tensors
+    assert isinstance(layer, MeanFieldLayer)
+    layer.become_mean_field(log_variance, prior_variance, draws)
+    return layer

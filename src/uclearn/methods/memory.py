@@ -1,0 +1,172 @@
+"""What EWC, SI, MAS and RWalk remember: where each weight stood, and how much it matters.
+
+The four differ in how they find the importance of a weight. What they do with it is the same,
+`strength/2 * sum importance (theta - anchor)^2`, and is done here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import cast
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.methods.contract import trainable
+from uclearn.methods.held import gradient_of
+from uclearn.networks.heads import head_names
+from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
+
+
+class NamedTensors(nn.Module):
+    """One tensor for each of some parameters, in the state under the parameter's name.
+
+    They start at zero. A buffer's name may hold no dot: `0.weight` becomes `0/weight`.
+
+    >>> list(NamedTensors({"0.weight": torch.ones(2)}).state_dict().items())
+    [('0/weight', tensor([0., 0.]))]
+    """
+
+    def __init__(self, like: Mapping[str, Tensor], *, persistent: bool = True) -> None:
+        super().__init__()
+        for name, tensor in like.items():
+            zero = torch.zeros_like(tensor, requires_grad=False)
+            self.register_buffer(name.replace(".", "/"), zero, persistent)
+
+    def tensors(self) -> list[Tensor]:
+        """All of them, in the order of the parameters."""
+        return [cast(Tensor, tensor) for tensor in self._buffers.values()]
+
+    @torch.no_grad()
+    def take(self, values: Iterable[Tensor]) -> None:
+        """Take over the values; the tensors stay their own."""
+        for tensor, value in zip(self.tensors(), values, strict=True):
+            tensor.copy_(value)
+
+
+class Memory(nn.Module):
+    """An anchor and an importance for every trainable weight that all tasks share.
+
+    The network itself is only referred to. Heads are not held, nor what stands below the modules
+    named in `plain`. Size: twice the weights.
+
+    Args:
+        model: the method's network.
+        plain: qualified names of modules that are not held, beside heads.
+    """
+
+    def __init__(self, model: nn.Module, plain: Iterable[str] = ()) -> None:
+        super().__init__()
+        self._model = (model,)  # in a tuple, or it would be registered here too
+        self._plain = _known(model, plain)
+        held = trainable(model, (*self._plain, *head_names(model)))
+        if not held:
+            raise SettingError(
+                "`model` must have trainable parameters that all tasks share, got none beside "
+                "heads and `plain` modules. There is nothing that could be held."
+            )
+        self.names = tuple(held)
+        self.anchor = NamedTensors(held)
+        self.importance = NamedTensors(held)
+        self.anchor.take(held.values())
+
+    def named_weights(self) -> dict[str, nn.Parameter]:
+        """The weights that are held, by name, as they are now."""
+        (model,) = self._model
+        return {name: _parameter(model, name) for name in self.names}
+
+    def weights(self) -> list[nn.Parameter]:
+        """The weights that are held, as they are now."""
+        found = list(self.named_weights().values())
+        for name, weight, anchor in zip(self.names, found, self.anchor.tensors(), strict=True):
+            if weight.shape != anchor.shape:
+                raise TaskError(
+                    f"The parameter {name} has shape {tuple(weight.shape)}, but the method was "
+                    f"built when it had {tuple(anchor.shape)}. Change the model first and build "
+                    "the method from it."
+                )
+        return found
+
+    def penalty(self, strength: float, closed_form: bool) -> Tensor:
+        """`strength/2 * sum importance (theta - anchor)^2`; no gradient with `closed_form`."""
+        springs = (self.weights(), self.anchor.tensors(), self.importance.tensors(), strength)
+        return quadratic_value(*springs) if closed_form else quadratic(*springs)
+
+    def add_gradient(self, strength: float) -> None:
+        """Add the penalty's gradient, `strength * importance (theta - anchor)`, in place."""
+        springs = zip(self.weights(), self.anchor.tensors(), self.importance.tensors(), strict=True)
+        trained = [spring for spring in springs if spring[0].requires_grad]
+        if trained:
+            gradients = [gradient_of(weight) for weight, _, _ in trained]
+            weights, anchors, importances = zip(*trained, strict=True)
+            add_quadratic_gradient(gradients, weights, anchors, importances, strength)
+
+    def take_gradient_from(self, gradients: Sequence[Tensor], strength: float) -> None:
+        """Take the penalty's gradient away from `gradients`, one per weight, in place."""
+        held = self.weights(), self.anchor.tensors(), self.importance.tensors()
+        add_quadratic_gradient(gradients, *held, -strength)
+
+    def remember(self) -> None:
+        """The weights as they are now are what must not be forgotten."""
+        self.anchor.take(self.weights())
+
+    def check(self) -> None:
+        """Refuse to consolidate what is broken, or what this memory does not cover."""
+        (model,) = self._model
+        weights = dict(zip(self.names, self.weights(), strict=True))
+        broken = [name for name, weight in weights.items() if not bool(weight.isfinite().all())]
+        if broken:
+            raise TaskError(
+                f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
+                "loss became NaN or infinite; lower the learning rate, clip gradients, or load "
+                "the last good state. What earlier tasks left is unchanged."
+            )
+        now = trainable(model, (*self._plain, *head_names(model)))
+        added = [name for name in now if name not in weights]
+        if added:
+            raise TaskError(
+                f"These parameters are trainable now but were not when the method was built, so "
+                f"they are not held: {', '.join(added)}. Build the method once everything that "
+                "is to be held can be trained, or name their modules in `plain`."
+            )
+
+
+def check_importance(names: Sequence[str], values: Sequence[Tensor], source: str) -> None:
+    """Refuse an importance that is not finite, before anything is changed by it."""
+    broken = [name for name, v in zip(names, values, strict=True) if not bool(v.isfinite().all())]
+    if broken:
+        raise TaskError(
+            f"Cannot end the task: {source} gave an importance that is not finite to "
+            f"{', '.join(broken)}. Look for examples whose loss or gradient is not finite. What "
+            "earlier tasks left is unchanged."
+        )
+
+
+def check_setting(name: str, value: float, meaning: str, *, positive: bool = False) -> None:
+    """Refuse a number that is negative or not finite (`positive`: or zero)."""
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+        least = "greater than 0" if positive else "0 or greater"
+        raise SettingError(f"`{name}` must be {least} and finite, got {value}. {meaning}")
+
+
+def _known(model: nn.Module, plain: Iterable[str]) -> tuple[str, ...]:
+    names = {name for name, _ in model.named_modules() if name}
+    for wanted in (chosen := tuple(plain)):
+        if wanted not in names:
+            raise SettingError(
+                f"`plain` must name modules of the model, got {wanted!r}. Its modules are: "
+                f"{', '.join(sorted(names))}."
+            )
+    return chosen
+
+
+def _parameter(model: nn.Module, name: str) -> nn.Parameter:
+    try:
+        return model.get_parameter(name)
+    except AttributeError as error:
+        raise TaskError(
+            f"The parameter {name} is no longer there, so it cannot be held. Change the model "
+            "first and build the method from it."
+        ) from error

@@ -1,0 +1,91 @@
+"""The path that training takes through the weights, as SI and RWalk follow it.
+
+    W = - sum over steps of  gradient of the task's loss * movement of the weight
+
+is, weight by weight, what the weight has contributed to the fall of the loss (exactly so as steps
+shrink). The gradient that counts is the task's alone. Where the penalty is part of the loss,
+`.grad` holds both, and the penalty's known gradient is taken away again. The movement is measured,
+so any optimiser, momentum and clipping are accounted for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.methods.memory import Memory, NamedTensors
+
+
+class Path(nn.Module):
+    """Records each step: the task's gradient before it, the movement after it.
+
+    Size: the integral is as large as the weights and part of the state; two more tensors of that
+    size serve each step and are not.
+    """
+
+    def __init__(self, memory: Memory) -> None:
+        super().__init__()
+        like = memory.named_weights()
+        self.integral = NamedTensors(like)
+        self.gradient = NamedTensors(like, persistent=False)
+        self.before = NamedTensors(like, persistent=False)
+        self._recorded = False
+
+    @torch.no_grad()
+    def record(self, memory: Memory, strength: float) -> None:
+        """After backward: keep the weights and the gradient without the penalty's.
+
+        Args:
+            memory: what the penalty holds the weights to.
+            strength: of the penalty that `.grad` contains; 0 where it contains none.
+        """
+        weights = memory.weights()
+        for weight, gradient in zip(weights, self.gradient.tensors(), strict=True):
+            if weight.grad is None:
+                gradient.zero_()
+            else:
+                gradient.copy_(weight.grad)
+        if strength:
+            memory.take_gradient_from(self.gradient.tensors(), strength)
+        self.before.take(weights)
+        self._recorded = True
+
+    @torch.no_grad()
+    def advance(self, memory: Memory) -> list[Tensor]:
+        """After the move: `W += gradient * (before - now)`; the movements, negated."""
+        if not self._recorded:
+            raise TaskError(
+                "`end_step` was called, but the gradient of this step is not known. Call "
+                "`method.adjust_gradients()` after backward and before the optimiser moves."
+            )
+        self._recorded = False
+        backward = self.before.tensors()
+        now: list[Tensor] = list(memory.weights())
+        torch._foreach_sub_(backward, now)
+        torch._foreach_addcmul_(self.integral.tensors(), self.gradient.tensors(), backward)
+        return backward
+
+    def restart(self) -> None:
+        """A new path begins here."""
+        torch._foreach_zero_(self.integral.tensors())
+
+
+def check_followed(memory: Memory, evidence: Sequence[Tensor]) -> None:
+    """Weights that moved while no step left its trace mean that the loop left out the calls.
+
+    Args:
+        memory: where the weights stood when the task began.
+        evidence: what every step adds to.
+    """
+    moved = any(
+        not torch.equal(weight, anchor)
+        for weight, anchor in zip(memory.weights(), memory.anchor.tensors(), strict=True)
+    )
+    if moved and not any(bool(tensor.any()) for tensor in evidence):
+        raise TaskError(
+            "The weights moved, but no step was recorded. Call `method.adjust_gradients()` after "
+            "backward and `method.end_step()` after each move of the optimiser."
+        )

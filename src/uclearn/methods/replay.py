@@ -1,0 +1,170 @@
+"""Replay: rehearse a few examples of earlier tasks while learning the next one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.methods.contract import Losses, Method
+from uclearn.methods.reservoir import Reservoir
+from uclearn.methods.wrapper import Wrapper
+from uclearn.tasks.batch import Batch, DataLike
+from uclearn.tasks.data import Joined, join
+from uclearn.tasks.loader import FromLoader
+from uclearn.tasks.task import Task
+
+
+class WithReplay(Wrapper):
+    """Any method, with a memory of earlier tasks mixed into the data of the present one.
+
+    The memory is a reservoir: of all examples seen, each is equally likely to be in it. An epoch
+    goes once through the new examples and, shuffled among them, through so many remembered ones
+    that they make up `share` of it, each as often as any other. So an epoch is 1/(1 - share) times as
+    long as without replay (twice at 0.5) and stays so, whatever the number of tasks; with heads,
+    batches mix tasks. Memory: `size` prepared examples.
+
+    Args:
+        method: the method that is wrapped; not copied.
+        size: how many examples are kept, over all tasks together.
+        share: of the examples of an epoch, the part that comes from the memory.
+        seed: of what is kept.
+    """
+
+    def __init__(
+        self, method: Method, *, size: int = 1000, share: float = 0.5, seed: int = 0
+    ) -> None:
+        super().__init__(method)
+        if not 0 < share < 1:
+            raise SettingError(
+                f"`share` must lie strictly between 0 and 1, got {share}. It is the part of each "
+                "epoch's examples that comes from the memory."
+            )
+        self.share = share
+        self.memory = Reservoir(size, seed)
+
+    def begin_task(self, task: Task) -> Task:
+        """The data that the method wants to train on, mixed with what is remembered."""
+        task = self.method.begin_task(task)
+        return replace(task, train=Replayed(task.train, self.memory, self.share))
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """The method consolidates on what was trained on; then the new examples pass the memory."""
+        if task is None:
+            raise TaskError(
+                "`task` is needed here: the memory is filled from its examples. Pass what "
+                "`begin_task` returned, or call `memory.remember(data)` and end the task of the "
+                "inner `method` instead."
+            )
+        self.method.end_task(task, losses, inputs=inputs)
+        self.memory.remember(task.train.fresh if isinstance(task.train, Replayed) else task.train)
+
+
+@dataclass(frozen=True, eq=False)
+class Replayed:
+    """New examples, followed by remembered ones.
+
+    The memory is looked at when examples are asked for, not before: a method that is resumed begins
+    the task first and gets its memory back afterwards.
+    """
+
+    fresh: DataLike
+    memory: Reservoir
+    share: float
+
+    def __len__(self) -> int:
+        return len(self.fresh) + self._replays(len(self.fresh))
+
+    def batch(self, positions: Tensor) -> Batch:
+        """The examples at `positions` (int64, (batch,)), in that order, prepared."""
+        ascending, order = positions.sort()
+        picked = self._picked(ascending, self._slots(None))
+        back = order.argsort()
+        task = picked.task if isinstance(picked.task, int) else picked.task[back]
+        return Batch(picked.inputs[back], picked.targets[back], task)
+
+    def subset(self, positions: Tensor) -> Joined:
+        """The examples at `positions`, in that order; the storage is shared."""
+        parts, places = self.memory.parts(self._slots(None))
+        new = len(self.fresh)
+        order = torch.cat([torch.arange(new), new + places.cpu()])
+        return join([self.fresh, *parts]).subset(order[positions])
+
+    def all_targets(self) -> Tensor:
+        """The targets of all examples, in order."""
+        fresh = self.fresh.all_targets()
+        return torch.cat([fresh, self.memory.batch(self._slots(None)).targets.to(fresh)])
+
+    def batches(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        """One epoch of batches; see `iterate`. The batches of a loader are each added to."""
+        if isinstance(self.fresh, FromLoader):
+            return self._added_to_each(size, generator, start, drop_last)
+        return self._shuffled_together(size, generator, start, drop_last)
+
+    def _shuffled_together(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        slots, count = self._slots(generator), len(self)
+        order = torch.arange(count)
+        if generator is not None:
+            order = torch.randperm(count, generator=generator)
+        whole = count // size * size if drop_last else count
+        for begin in range(start * size, whole, size):
+            chosen = order[begin : min(begin + size, whole)]
+            yield self._picked(chosen.sort().values, slots)
+
+    def _added_to_each(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        # a seed for each batch, so that a resumed epoch need not draw for those that it skips
+        seed = 0 if generator is None else int(torch.randint(2**62, (), generator=generator))
+        batches = self.fresh.batches(size, generator, start, drop_last)
+        for number, batch in enumerate(batches, start):
+            own = torch.Generator().manual_seed(seed + number)
+            yield _merged(batch, self.memory.batch(self._slots(own, len(batch.targets))))
+
+    def _picked(self, positions: Tensor, slots: Tensor) -> Batch:
+        """The examples at ascending `positions`, the new ones first."""
+        new = int((positions < len(self.fresh)).sum())
+        remembered = self.memory.batch(slots[positions[new:] - len(self.fresh)])
+        return _merged(self.fresh.batch(positions[:new]), remembered) if new else remembered
+
+    def _slots(self, generator: torch.Generator | None, fresh: int | None = None) -> Tensor:
+        """The slots of the memory that come with so many new examples (default: all), each as
+        often as any other; without a generator always the same."""
+        count = self._replays(len(self.fresh) if fresh is None else fresh)
+        kept = len(self.memory)
+        if generator is None:
+            turns = torch.arange(count)
+            return turns * kept // count if 0 < count < kept else turns % max(kept, 1)
+        rounds = range(-(-count // max(kept, 1)))
+        orders = [torch.randperm(kept, generator=generator) for _ in rounds]
+        return torch.cat([torch.arange(0), *orders])[:count]
+
+    def _replays(self, fresh: int) -> int:
+        """How many remembered examples come with so many new ones."""
+        return round(fresh * self.share / (1 - self.share)) if len(self.memory) else 0
+
+
+def _merged(fresh: Batch, remembered: Batch) -> Batch:
+    if not len(remembered.targets):
+        return fresh
+    device = fresh.targets.device
+    own = torch.as_tensor(fresh.task, device=device).expand(len(fresh.targets))
+    return Batch(
+        torch.cat([fresh.inputs, remembered.inputs.to(fresh.inputs.device)]),
+        torch.cat([fresh.targets, remembered.targets.to(device)]),
+        torch.cat([own, torch.as_tensor(remembered.task, device=device)]),
+    )

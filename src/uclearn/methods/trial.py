@@ -1,0 +1,165 @@
+"""A problem so small that a method is tried on it in a blink: what `checks` runs methods on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uclearn.methods.contract import Method, Step, lent
+from uclearn.networks.heads import MultiHead, run
+from uclearn.tasks.batch import Batch, iterate
+from uclearn.tasks.data import Data
+from uclearn.tasks.seeds import generator
+from uclearn.tasks.task import Task
+
+Make = Callable[[nn.Module, Any], Method]
+"""(network, a batch that it accepts) -> a freshly built method."""
+
+FEATURES, WIDTH, CLASSES, EXAMPLES, BATCH = 6, 8, 3, 24, 8
+
+
+def network(heads: bool, seed: int = 0) -> nn.Module:
+    """Two hidden layers; with `heads` a trunk that gets a head with each task."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        hidden = [nn.Linear(FEATURES, WIDTH), nn.ReLU(), nn.Linear(WIDTH, WIDTH), nn.ReLU()]
+        if heads:
+            return MultiHead(nn.Sequential(*hidden), features=WIDTH)
+        return nn.Sequential(*hidden, nn.Linear(WIDTH, CLASSES))
+
+
+def tasks(count: int = 3) -> list[Task]:
+    """Tasks of random points, each with a linear rule of its own for the classes."""
+    stream = generator(0, "trial")
+    return [_task(index, stream) for index in range(count)]
+
+
+def _task(index: int, stream: torch.Generator) -> Task:
+    inputs = torch.randn(EXAMPLES, FEATURES, generator=stream)
+    labels = (inputs @ torch.randn(FEATURES, CLASSES, generator=stream)).argmax(dim=1)
+    data = Data(inputs, labels, task=index)
+    return Task(f"trial {index}", index, train=data, test=data, classes=CLASSES)
+
+
+def built(make: Make, heads: bool, seed: int = 0) -> Method:
+    """A fresh method around the small network."""
+    return make(network(heads, seed), torch.zeros(1, FEATURES))
+
+
+def learned(make: Make, heads: bool, count: int = 1) -> Method:
+    """A method that has learned the first tasks."""
+    method = built(make, heads)
+    for task in tasks(count):
+        begun = method.begin_task(task)
+        train(method, begun, epochs=3)
+        end(method, begun)
+    return method
+
+
+def train(method: Method, begun: Task, epochs: int = 1) -> None:
+    """Some epochs with an optimiser of their own."""
+    optimizer = torch.optim.Adam(method.parameter_groups(lr=0.01))
+    method.train()
+    for epoch in range(epochs):
+        order = generator(epoch, f"trial {begun.index}")
+        for number, batch in enumerate(iterate(begun.train, BATCH, order)):
+            step = step_for(batch, begun, number * BATCH / len(begun.train))
+            method.begin_step(step)
+            losses = example_losses(run(method.model, batch.inputs, batch.task), batch.targets)
+            optimizer.zero_grad()
+            (losses.mean() + method.penalty(step)).backward()
+            method.adjust_gradients(step)
+            optimizer.step()
+            method.end_step(step)
+
+
+def end(method: Method, begun: Task) -> None:
+    """Consolidate, with everything that a loop offers."""
+
+    def losses() -> Iterable[Tensor]:
+        for batch in iterate(begun.train, BATCH):
+            yield example_losses(run(method.model, batch.inputs, batch.task), batch.targets)
+
+    with lent(method.model):
+        method.end_task(begun, losses)
+
+
+def pull(method: Method, task: Task, size: int = BATCH) -> tuple[Tensor, dict[str, Tensor]]:
+    """The penalty on a task's first examples, and the gradient that it gives each parameter,
+    through the loss or in `adjust_gradients`."""
+    value, _, after = _half_step(method, task, size, penalty_alone=True)
+    return value, after
+
+
+def adjustment(method: Method, task: Task) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """The gradients of a task's loss before and after `adjust_gradients`."""
+    _, before, after = _half_step(method, task, BATCH, penalty_alone=False)
+    return before, after
+
+
+def _half_step(
+    method: Method, task: Task, size: int, penalty_alone: bool
+) -> tuple[Tensor, dict[str, Tensor], dict[str, Tensor]]:
+    """A step in which the optimiser does not move."""
+    batch = first_batch(task, size)
+    step = step_for(batch, task)
+    method.train()
+    method.begin_step(step)
+    losses = example_losses(run(method.model, batch.inputs, batch.task), batch.targets)
+    value = method.penalty(step)
+    method.zero_grad()
+    scalar = value if penalty_alone else losses.mean()
+    if scalar.requires_grad:  # not with a closed form
+        scalar.backward()
+    before = gradients(method)
+    method.adjust_gradients(step)
+    after = gradients(method)
+    method.end_step(step)
+    method.zero_grad()
+    return value.detach(), before, after
+
+
+def gradients(method: Method) -> dict[str, Tensor]:
+    """A copy of each parameter's gradient by its name in the model; zero where there is none."""
+    return {
+        name: torch.zeros_like(p) if p.grad is None else p.grad.clone()
+        for name, p in method.model.named_parameters()
+    }
+
+
+@torch.no_grad()
+def predict(method: Method, task: Task) -> Tensor:
+    """(batch, classes) for the first examples of a task, as an evaluation asks for them."""
+    with method.inference(task.index) as lent_network:
+        return run(lent_network, first_batch(task).inputs, task.index).clone()
+
+
+def weights(method: Method, heads: bool) -> dict[str, nn.Parameter]:
+    """The parameters that the plain network has too: no uncertainties, gates or heads."""
+    plain = dict(network(heads).named_parameters())
+    return {name: p for name, p in method.model.named_parameters() if name in plain}
+
+
+def snapshot(method: Method) -> dict[str, Tensor]:
+    """A copy of everything that the method remembers."""
+    return {name: value.detach().clone() for name, value in method.state_dict().items()}
+
+
+def first_batch(task: Task, size: int = BATCH) -> Batch:
+    """The first examples of a task."""
+    return next(iter(iterate(task.train, size)))
+
+
+def step_for(batch: Batch, begun: Task, progress: float = 0.5) -> Step:
+    """What a loop says of a batch."""
+    return Step(begun.index, batch.inputs, len(batch.targets), progress, len(begun.train))
+
+
+def example_losses(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(batch,) cross-entropy; (draws, batch, classes) outputs are averaged over."""
+    draws = outputs if outputs.dim() == 3 else outputs[None]
+    return torch.stack([F.cross_entropy(d, targets, reduction="none") for d in draws]).mean(0)
