@@ -157,6 +157,7 @@ def mirror_trace(x: SetTensor) -> SetTensor:
     return x[:, 0, 0] + x[:, 1, 1] + x[:, 2, 2]
 
 
+@pytest.mark.filterwarnings("ignore:Using padding='same':UserWarning")  # slower, not wrong
 def test_constant_filters() -> None:
     """A blur is no layer: each channel is united over the window."""
     agree_by_element(
@@ -173,6 +174,11 @@ def test_constant_filters() -> None:
         [1, 1, 4],
         lambda x: F.conv1d(x, torch.ones(2, 1, 2), padding="same"),
         lambda x: cat(*[pad(x, (0, 1)).pool([2], [1])] * 2),
+    )
+    agree_by_element(
+        [1, 1, 4],
+        lambda x: F.conv1d(x, torch.ones(1, 1, 2), padding="same", dilation=2),
+        lambda x: x.pool([2], [1], [1], [2]),
     )
 
 

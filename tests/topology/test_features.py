@@ -118,7 +118,7 @@ def test_instance_norm_without_batch() -> None:
         lambda x: F.batch_norm(x, None, None, training=True),
         lambda x: F.batch_norm(x, torch.zeros(4), torch.ones(4), torch.ones(4), torch.zeros(4)),
         F.instance_norm,
-        nn.BatchNorm1d(4, affine=False),
+        nn.BatchNorm2d(4, affine=False),
         lambda x: x.softmax(-1),
         lambda x: F.log_softmax(x, dim=1),
         lambda x: F.softmin(x, dim=0),

@@ -9,12 +9,14 @@ checkpoint are the whole state.
 from __future__ import annotations
 
 import functools
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, get_args
 
 import torch
 from torch import Tensor
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, TaskError
 
 NoiseKind = Literal["table", "fresh"]
 
@@ -46,6 +48,7 @@ class Noise:
             )
         self.seed, self.stream, self.kind = int(seed), int(stream), kind
         self.drawn = 0
+        self._repeating = False
 
     @property
     def state(self) -> tuple[int, int]:
@@ -66,6 +69,7 @@ class Noise:
         to them."""
         if torch.compiler.is_compiling():  # a compiled graph draws from torch's own generator
             return torch.randn(shape, dtype=dtype, device=device)
+        self._check_first_pass()
         self.drawn += 1
         if self.kind == "fresh":
             generator = torch.Generator(device)
@@ -82,6 +86,38 @@ class Noise:
             for piece, start in enumerate(starts)
         ]
         return torch.cat(pieces).view(shape)
+
+    def again(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
+        """For gradient checkpointing, which runs a part of the network a second time during the
+        backward pass: one context for each pass, so that the second draws what the first drew.
+
+        checkpoint(method.model, x, use_reentrant=False, context_fn=method.noise.again)
+        """
+        start = 0
+
+        @contextmanager
+        def first() -> Iterator[None]:
+            nonlocal start
+            start = self.drawn
+            yield
+
+        @contextmanager
+        def second() -> Iterator[None]:
+            now, self.drawn, self._repeating = self.drawn, start, True
+            try:
+                yield
+            finally:
+                self.drawn, self._repeating = now, False
+
+        return first(), second()
+
+    def _check_first_pass(self) -> None:
+        # a forward pass within a backward pass: other noise would give wrong gradients, silently
+        if torch._C._current_graph_task_id() != -1 and not self._repeating:
+            raise TaskError(
+                "Gradient checkpointing must draw the same noise in both passes. Say so with "
+                "`checkpoint(..., use_reentrant=False, context_fn=method.noise.again)`."
+            )
 
     def _window(
         self, size: int, piece: int, dtype: torch.dtype, device: torch.device | str

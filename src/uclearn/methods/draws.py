@@ -44,10 +44,11 @@ class Draws:
         model.register_forward_pre_hook(self._before, with_kwargs=True)
         model.register_forward_hook(self._after, always_call=True)
 
-    def apart(self, input: Tensor) -> Tensor:
+    def apart(self, input: Tensor, partial: bool = False) -> Tensor:
         """(draws * batch, ...) -> (draws, batch, ...), for a layer that gives each draw weights of
-        its own."""
-        if len(input) % self._rows:  # a multiple, where a model moves positions into the batch
+        its own; `partial`: it may get some examples of the batch only, as heads do."""
+        # a multiple of the batch, where a model moves positions into it
+        if len(input) % (self.now if partial else self._rows):
             raise UnsupportedLayerError(
                 f"A layer that draws its weights got an input of shape {tuple(input.shape)}, whose "
                 f"first dimension does not hold the {self._rows} examples of the batch. Let the "

@@ -68,7 +68,7 @@ class EWC(Method):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 100.0,
+        strength: float = 30.0,
         merge: Merge = "mean",
         gamma: float = 1.0,
         fisher_batch: int | None = None,

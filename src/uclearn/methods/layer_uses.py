@@ -28,11 +28,11 @@ class Part(NamedTuple):
     layer: nn.Module
     input: Tensor
     gradient: Tensor  # of the summed losses, with respect to the output
-    count: int  # examples
+    batch: int  # examples
 
     def of(self, examples: slice, groups: int) -> Tensor:
         """(groups, *shape): the gradient of each group of those examples."""
-        each = len(self.input) // self.count
+        each = len(self.input) // self.batch
         rows = slice(examples.start * each, examples.stop * each)
         return self.rule(self.layer, self.input[rows], self.gradient[rows], groups)
 
@@ -40,12 +40,12 @@ class Part(NamedTuple):
     def size(self) -> int:
         """About how many numbers the rule makes for one example, beside its gradient."""
         kernel = torch.Size(getattr(self.layer, "kernel_size", ()))
-        return kernel.numel() * self.input.numel() // self.count
+        return kernel.numel() * self.input.numel() // self.batch
 
     @property
     def is_outer(self) -> bool:
         """Whether each example's gradient is one outer product of gradient and input."""
-        flat = self.input.dim() == 2 and len(self.input) == self.count
+        flat = self.input.dim() == 2 and len(self.input) == self.batch
         return self.rule is linear_weight and flat
 
 

@@ -43,8 +43,8 @@ class MAS(Method):
     >>> method = MAS(nn.Linear(1, 1, bias=False))
     >>> _ = nn.init.ones_(method.model.weight)
     >>> method.end_task(inputs=[torch.tensor([[1.0], [3.0]])])
-    >>> method.memory.importance.state_dict()  # |d (w x)^2 / dw| = 2 w x^2: (2 + 18) / 2
-    OrderedDict({'weight': tensor([[10.]])})
+    >>> method.memory.importance.tensors()  # |d (w x)^2 / dw| = 2 w x^2: (2 + 18) / 2
+    [tensor([[10.]])]
     """
 
     tasks_done: Tensor
@@ -54,7 +54,7 @@ class MAS(Method):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 1.0,
+        strength: float = 0.1,
         per_sample: bool = True,
         plain: Iterable[str] = (),
         closed_form: bool = False,

@@ -35,6 +35,8 @@ class MeanFieldLayer(nn.Module):
     """What all of them share. A mixin: it stands before the torch layer in the bases."""
 
     draws: Draws
+    partial: bool = False
+    """Whether it may get some examples of a batch only, as a head does."""
 
     def become_mean_field(self, log_variance: float, prior_variance: float, draws: Draws) -> None:
         """Give a layer that holds only means its variances, and the prior N(0, prior_variance).
@@ -75,7 +77,8 @@ class MeanFieldLayer(nn.Module):
             return output
         weight, bias = self._drawn("weight"), self._drawn("bias")
         assert weight is not None
-        return self.apply_drawn(self.draws.apart(input), weight, bias, *others).flatten(0, 1)
+        apart = self.draws.apart(input, self.partial)
+        return self.apply_drawn(apart, weight, bias, *others).flatten(0, 1)
 
     def apply_drawn(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any

@@ -9,8 +9,8 @@ Hooks note what goes into each layer, one backward pass gives the gradient of wh
 the two make up every example's own gradient (`layer_gradients`). In a linear layer without
 positions that is an outer product g x^T, and as f(ab) = f(a) f(b), all examples together are one
 matrix product, f(g)^T f(x). What no rule covers (a bare parameter, a layer of one's own, examples
-that influence each other) is found out, never guessed (`layer_uses`), and differentiated group by group
-instead: as exact, but as slow as a loop.
+that influence each other) is found out, never guessed (`layer_uses`), and differentiated group by
+group instead: as exact, but as slow as a loop.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from uclearn.methods.layer_uses import LayerUses, Part
 
 Measure = Literal["square", "absolute"]
 
-BUDGET = 1 << 22
-"""Numbers that may be made at a time for the gradients of single examples."""
+BUDGET = 1 << 18
+"""Numbers made at a time for the gradients of single examples: they stay in a core's cache."""
 PASSES = 16
 """Groups that are differentiated at a time where no rule helps."""
 
@@ -90,6 +90,8 @@ class _Gauge:
         self.totals = [torch.zeros_like(p, requires_grad=False) for p in parameters]
         self.begun: list[Tensor | None] = [None] * len(parameters)  # sums of an unfinished group
         self.pending = 0  # examples in it
+        on_cpu = all(parameter.device.type == "cpu" for parameter in parameters)
+        self.budget = BUDGET if on_cpu else 64 * BUDGET  # elsewhere few large kernels
         self.examples = 0
 
     def add(self, losses: Tensor, parts: Sequence[list[Part] | None]) -> None:
@@ -124,7 +126,7 @@ class _Gauge:
             return
         for span in spans:
             each = self.totals[index].numel() + span.length * sum(part.size for part in parts)
-            for piece in span.pieces(max(1, BUDGET // each)):
+            for piece in span.pieces(max(1, self.budget // each)):
                 first, *rest = (part.of(piece.examples, piece.groups) for part in parts)
                 self._take(index, sum(rest, start=first), piece)
 

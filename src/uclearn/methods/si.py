@@ -58,7 +58,7 @@ class SI(Method):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 0.1,
+        strength: float = 1.0,
         damping: float = 0.01,
         nonnegative: bool = True,
         plain: Iterable[str] = (),

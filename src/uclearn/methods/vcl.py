@@ -214,7 +214,7 @@ class VCL(Method):
     def _convert_heads(self) -> None:
         for number, head in enumerate(self._heads()):
             if not isinstance(head, MeanFieldLayer):
-                self._convert(f"heads.{number}", head)
+                self._convert(f"heads.{number}", head).partial = True
 
     def _heads(self) -> list[nn.Module]:
         # looked for, not asked of the model: it may have been wrapped since (DDP, torch.compile)

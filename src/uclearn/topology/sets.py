@@ -54,7 +54,7 @@ class NodeSets:
         axes = sorted({d % numbers.dim() for d in dims}) if numbers.dim() else []
         kept = [d for d in range(numbers.dim()) if d not in axes]
         shape = [numbers.shape[d] for d in kept]
-        rows = numbers.permute(*kept, *axes).reshape(_product(shape), -1)  # (elements, merged)
+        rows = numbers.permute((*kept, *axes)).reshape(_product(shape), -1)  # (elements, merged)
         merged = self._merge_rows(rows).reshape(shape)
         for axis in axes if keepdim else ():
             merged = merged.unsqueeze(axis)

@@ -183,12 +183,13 @@ class Tracer(TorchDispatchMode):
             found = rule(self.sets, call)
         except Exception as error:  # a form of the operation that its rule did not foresee
             raise self._cannot_follow(call.operation) from error
-        for tensor, numbers in zip(outputs, tree_flatten(found)[0], strict=True):
-            if numbers is None:
-                continue
-            if numbers.shape != tensor.shape:
-                raise self._cannot_follow(call.operation)
-            self.memory.write(tensor, numbers)
+        if found is None:
+            return
+        numbers = tree_flatten(found)[0]
+        if [n.shape for n in numbers] != [t.shape for t in outputs]:
+            raise self._cannot_follow(call.operation)
+        for tensor, number in zip(outputs, numbers, strict=True):
+            self.memory.write(tensor, number)
 
     def _check_owners(self, func: OpOverload, data: dict[str, Any]) -> None:
         """A weight is held by the nodes that it joins; used elsewhere, it joins others."""

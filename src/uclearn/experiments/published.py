@@ -1,0 +1,170 @@
+"""The settings that the paper and its authors published, by benchmark, with their sources."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+Values = dict[str, tuple[Any, str]]
+"""By dotted key: the value, and where it comes from."""
+
+SUPPLEMENT = "paper, supplement 5.1.1"
+SECTION_3 = "paper, section 3.5"
+SECTION_4 = "paper, section 4.1"
+INITIALISATION = "paper, supplement 2"
+PROGRAM = "the authors' program"
+NOT_FOR_THIS = "the authors' program's default, not published for this benchmark"
+VCL_PROGRAM = "the program of VCL's authors"
+OURS = "ours"
+
+WHOLE_TASK = 1_000_000
+"""A batch size that no task of these benchmarks reaches: the whole task is one batch."""
+
+
+class Row(NamedTuple):
+    """One benchmark's line in the table of settings."""
+
+    hidden: tuple[int, ...]
+    beta: float
+    sigma: float | None
+    """Constant initial sigma; None: adaptive, by `ratio`."""
+    ratio: float
+    lr_sigma: float
+    alpha: float
+    ewc: float
+    si: float
+    damping: float = 0.01
+    """Of SI."""
+    hat: float = 0.75
+    own: bool = True
+    """`ratio`, `lr_sigma` and `alpha` were published for this very benchmark."""
+
+
+TABLE: dict[str, Row] = {
+    "permuted-mnist": Row((400, 400), 0.03, 0.06, 0.5, 0.001, 0.01, 400.0, 0.03),
+    "row-permuted-mnist": Row((400, 400), 0.02, 0.06, 0.5, 0.001, 0.01, 400.0, 0.03, own=False),
+    "split-mnist": Row((256, 256), 0.0001, 0.06, 0.5, 0.001, 0.01, 4000.0, 1.0, own=False),
+    "split-notmnist": Row(
+        (150,) * 4, 0.001, 0.06, 0.5, 0.001, 0.01, 4000.0, 0.3, damping=0.001, own=False
+    ),
+    # beta is printed as 0.0002 in the paper, surely a misprint: the grid ascends, and the authors'
+    # command says 0.002
+    "split-cifar100": Row((), 0.002, None, 0.125, 0.01, 5.0, 10000.0, 1.0),
+    "split-cifar10-100": Row((), 0.0002, None, 0.125, 0.01, 0.3, 25000.0, 0.7),
+    "omniglot": Row((), 0.00001, None, 0.5, 0.02, 5.0, 100000.0, 1.0),
+}
+TABLE["split-notmnist-large"] = TABLE["split-notmnist"]
+
+
+def of(part: str, source: str, **values: Any) -> Values:
+    """Values of one part, from one source.
+
+    >>> of("ucl", "somewhere", beta=0.03)
+    {'ucl.beta': (0.03, 'somewhere')}
+    """
+    return {f"{part}.{key}": (value, source) for key, value in values.items()}
+
+
+def ucl(name: str) -> Values:
+    """UCL's settings for a benchmark of the paper."""
+    row = TABLE[name]
+    source = PROGRAM if row.own else NOT_FOR_THIS
+    values = of("ucl", SUPPLEMENT, beta=row.beta) | of("ucl", SECTION_3, sampling="weight")
+    if row.sigma is None:
+        return (
+            values
+            | of("ucl", SUPPLEMENT, sigma=None, ratio=row.ratio, lr_sigma=row.lr_sigma)
+            | of("ucl", INITIALISATION, means="draw")
+            | of("ucl", PROGRAM, alpha=row.alpha)
+        )
+    # The main text's numbers come from a constant sigma; alpha is not published for it.
+    return (
+        values
+        | of("ucl", SECTION_4, sigma=row.sigma, ratio=None, means="keep")
+        | of("ucl", source, lr_sigma=row.lr_sigma)
+        | of("ucl", f"{source} for adaptive initialisation", alpha=row.alpha)
+    )
+
+
+def adaptive(name: str) -> dict[str, Any]:
+    """What the supplement's figures with "UCL adaptive" change."""
+    return {"ucl.sigma": None, "ucl.ratio": TABLE[name].ratio, "ucl.means": "draw"}
+
+
+def ewc(name: str) -> Values:
+    """EWC's settings. The published strengths belong to batches of 20 and to no other Fisher."""
+    strength = of("ewc", SUPPLEMENT, strength=TABLE[name].ewc)
+    return strength | of("ewc", PROGRAM, fisher_batch=20, merge="mean")
+
+
+def si(name: str) -> Values:
+    """SI's settings."""
+    row = TABLE[name]
+    return of("si", SUPPLEMENT, strength=row.si) | of("si", PROGRAM, damping=row.damping)
+
+
+def hat(name: str) -> Values:
+    """HAT's settings; the paper has no HAT for convolutional networks."""
+    row = TABLE[name]
+    source = SUPPLEMENT if row.hidden else f"{OURS}: as for the other benchmarks"
+    return of("hat", source, strength=row.hat)
+
+
+def vcl(name: str) -> Values:
+    """VCL's settings; the paper has no VCL for convolutional networks."""
+    epochs, batch_size = _vcl_training(name)
+    return of("vcl", SECTION_4, samples=10) | of(
+        "vcl",
+        VCL_PROGRAM,
+        prediction_samples=100,
+        start_epochs=epochs,
+        start_batch_size=batch_size,
+    )
+
+
+def coreset(name: str) -> Values:
+    """A coreset of 200 for tasks of 60,000 examples, of 40 for small ones."""
+    epochs, batch_size = _vcl_training(name)
+    size = 200 if "permuted" in name else 40
+    source = SECTION_4 if size == 200 else VCL_PROGRAM
+    return of("coreset", source, size=size, choice="random") | of(
+        "coreset", VCL_PROGRAM, refit_epochs=epochs, refit_batch_size=batch_size
+    )
+
+
+def plan(name: str, method: str) -> Values:
+    """How the authors trained."""
+    values = of("plan", SUPPLEMENT, epochs=100, batch_size=256, lr=0.001, optimizer="adam")
+    values |= of("plan", PROGRAM, patience=5, factor=3.0)
+    if method == "vcl":
+        epochs, batch_size = _vcl_training(name)
+        source = SUPPLEMENT if TABLE[name].hidden else f"{OURS}: as for the other methods"
+        values |= of("plan", source, epochs=epochs, batch_size=batch_size)
+        return values | of("plan", VCL_PROGRAM, patience=None)
+    if method == "hat":
+        values |= of("plan", SUPPLEMENT, optimizer="sgd", lr=0.05)
+    if method in ("ewc", "si", "hat"):
+        return values | of("plan", PROGRAM, select_by="penalised")
+    if method in ("mas", "rwalk"):
+        return values | of("plan", f"{OURS}: as EWC and SI", select_by="penalised")
+    return values | of("plan", PROGRAM, select_by="likelihood")
+
+
+def network(name: str, method: str) -> Values:
+    """The network: without dropout for UCL, with it for the plain networks of the baselines."""
+    values = of("network", SECTION_4, hidden=TABLE[name].hidden)
+    if not TABLE[name].hidden:
+        return values
+    if method in ("ewc", "si"):
+        return values | of("network", PROGRAM, dropout=0.5)
+    if method in ("mas", "rwalk"):
+        return values | of("network", f"{OURS}: as EWC and SI", dropout=0.5)
+    if method == "hat":
+        return values | of("network", PROGRAM, dropout=0.2, input_dropout=0.5)
+    return values
+
+
+def _vcl_training(name: str) -> tuple[int, int]:
+    """Epochs and batch size."""
+    if not TABLE[name].hidden:
+        return 100, 256
+    return (200, 256) if "permuted" in name else (120, WHOLE_TASK)

@@ -1,0 +1,181 @@
+"""Coresets: some examples of each task are withheld from training and learned last of all.
+
+When the network is to predict, a copy of it is refitted on them, used, and thrown away; what goes
+on learning has never seen them. From VCL (Nguyen, Li, Bui, Turner; ICLR 2018); it works around any
+method.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, Unpack
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.fit import Loss, check_fit, fit
+from uclearn.methods.withheld import CHOICES, Choice, Withheld
+from uclearn.methods.wrapper import Wrapper
+from uclearn.networks.heads import has_heads
+from uclearn.tasks.loader import stored
+from uclearn.tasks.seeds import generator
+from uclearn.tasks.task import Task
+
+
+class WithCoreset(Wrapper):
+    """Any method, with a coreset per task.
+
+    After a task has ended, `inference` lends a copy of the network that was refitted on coresets by
+    the method itself, its penalty included: with heads on the coreset of the task that is asked
+    for, without on those of all tasks together. Refitted copies are kept until the method changes,
+    so that looking again costs nothing; with heads there may be one for each task. While a task is
+    being learned, between `begin_task` and `end_task`, the network is lent as it is.
+
+    It holds `size` prepared examples per task.
+
+    Args:
+        method: the method that is wrapped; not copied.
+        size: examples that are withheld of each task (the paper: 200, and 40 for small tasks).
+        choice: `"random"`, or `"k-center"`: examples that cover the task's inputs.
+        refit_epochs: how many times a refit goes through the examples.
+        refit_lr: its learning rate, with Adam.
+        refit_batch_size: its examples per step.
+        loss: of the refit; None: cross-entropy for labels, else mean squared error.
+        seed: of the choice and of the refit.
+    """
+
+    learning: Tensor
+
+    def __init__(
+        self,
+        method: Method,
+        *,
+        size: int = 200,
+        choice: Choice = "random",
+        refit_epochs: int = 20,
+        refit_lr: float = 1e-3,
+        refit_batch_size: int = 256,
+        loss: Loss | None = None,
+        seed: int = 0,
+    ) -> None:
+        _check_settings(size, choice)
+        check_fit("refit", refit_epochs, refit_lr, refit_batch_size)
+        super().__init__(method)
+        self.size, self.choice, self.seed = size, choice, seed
+        self.refit_epochs, self.refit_lr = refit_epochs, refit_lr
+        self.refit_batch_size, self.loss = refit_batch_size, loss
+        self.coresets = Withheld()
+        self.register_buffer("learning", torch.tensor(False))
+        self._refits = _Refits()
+
+    # -- the contract ----------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Task:
+        """The coreset is chosen; the method gets the rest to train on."""
+        data = stored(task.train)
+        if not self.size < len(data):
+            raise TaskError(
+                f"`size` must be smaller than the number of training examples, got {self.size}; "
+                f"task {task.name!r} has {len(data)}. They are withheld from training."
+            )
+        draw = generator(self.seed, f"coreset {task.index}")
+        chosen = CHOICES[self.choice](data, self.size, draw)
+        rest = torch.ones(len(data), dtype=torch.bool)
+        rest[chosen] = False
+        self.coresets.put(task, data.subset(chosen))
+        self.learning.fill_(True)
+        train = data.subset(rest.nonzero().flatten())
+        return self.method.begin_task(replace(task, train=train))
+
+    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """As the inner method; copies that were refitted before are out of date."""
+        self.method.end_step(step, **given)
+        self._refits.clear()
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        """The method consolidates; from now on predictions are made by refitted copies."""
+        self.method.end_task(task, losses, inputs=inputs)
+        self.learning.fill_(False)
+        self._refits.clear()
+
+    @contextmanager
+    def inference(self, task: int | None = None) -> Iterator[nn.Module]:
+        """A copy refitted on the task's coreset, or without heads on all of them together."""
+        with self._lender(task).inference(task) as network:
+            yield network
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _lender(self, task: int | None) -> Method:
+        """The method that lends its network: a refitted copy, if there is anything to refit on."""
+        known = self.coresets.tasks()
+        if self.learning or not known or not self.refit_epochs:
+            return self.method
+        shared = not has_heads(self.model)
+        task = max(known) if task is None or shared else task
+        if task not in known:
+            return self.method
+        refits = self._refits.as_of(self)
+        if task not in refits:
+            refits[task] = self._refit(task, known if shared else [task])
+        return refits[task]
+
+    def _refit(self, task: int, tasks: list[int]) -> Method:
+        # evaluation may have switched gradients off, and tensors made in inference mode never learn
+        with torch.inference_mode(False), torch.enable_grad():
+            method = copy.deepcopy(self.method)
+            refitted = method.begin_task(self.coresets.as_task(task, tasks))
+            fit(
+                method,
+                refitted.train,
+                task=task,
+                epochs=self.refit_epochs,
+                lr=self.refit_lr,
+                batch_size=self.refit_batch_size,
+                loss=self.loss,
+                seed=self.seed,
+            )
+        return method
+
+
+class _Refits:
+    """Refitted copies by task, as long as the method is what it was when they were made."""
+
+    def __init__(self) -> None:
+        self._copies: dict[int, Method] = {}
+        self._versions: list[tuple[int, int]] = []
+
+    def as_of(self, method: Method) -> dict[int, Method]:
+        """The copies that are up to date, to be added to."""
+        tensors = [*method.parameters(), *method.buffers()]
+        versions = [(tensor.data_ptr(), tensor._version) for tensor in tensors]
+        if versions != self._versions:
+            self._copies, self._versions = {}, versions
+        return self._copies
+
+    def clear(self) -> None:
+        """None is up to date."""
+        self._copies = {}
+
+    def __deepcopy__(self, memo: Any) -> _Refits:
+        return _Refits()  # a copy of the method makes its own
+
+
+def _check_settings(size: int, choice: Choice) -> None:
+    if size < 1:
+        raise SettingError(
+            f"`size` must be at least 1, got {size}. It is the examples withheld of each task."
+        )
+    if choice not in CHOICES:
+        raise SettingError(f"`choice` must be one of {', '.join(CHOICES)}, got {choice!r}.")

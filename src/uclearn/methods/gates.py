@@ -1,0 +1,133 @@
+"""HAT's gates: each task opens some of the nodes.
+
+    gate of node i for task t:   a = sigmoid(s * e_ti)
+
+with a learned embedding e. The scale s grows within each epoch from 1/smax, where every gate is
+half open and learns, to smax, where gates are all but 0 or 1:
+
+    s = 1/smax + (smax - 1/smax) * progress
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.topology import node_count, node_dim
+
+EMBEDDING_LIMIT = 6.0
+"""Embeddings are kept within +-6: sigmoid(6) is 0.998, and what is further out learns nothing."""
+_COSH_LIMIT = 50.0  # cosh(50) is 3e21, within single precision
+
+
+class Gate(nn.Module):
+    """The gates of one layer's nodes, for all tasks.
+
+    In `train()` the output is multiplied by the soft gates of the present task; in `eval()` the
+    gates are 0 or 1: those that the task ended with, or, for a task that has not ended, those with
+    a positive embedding.
+    """
+
+    embedding: nn.Parameter
+    """(tasks, nodes)"""
+    open: Tensor
+    """(tasks, nodes) bool: the nodes that each finished task uses; none for an unfinished one."""
+    finished: Tensor
+    """(tasks,) bool"""
+    scale: Tensor
+    """() s"""
+
+    def __init__(self, embedding: Tensor, scale: float, trailing: int) -> None:
+        super().__init__()
+        tasks, _ = embedding.shape
+        self.embedding = nn.Parameter(embedding)
+        self.register_buffer("open", torch.zeros_like(embedding, dtype=torch.bool))
+        self.register_buffer("finished", embedding.new_zeros(tasks, dtype=torch.bool))
+        self.register_buffer("scale", embedding.new_tensor(scale))
+        self.shape = (-1,) + (1,) * trailing  # dimensions of an output after that of its nodes
+        self.task = 0
+
+    def soft(self) -> Tensor:
+        """(nodes,) sigmoid(s e) of the present task."""
+        return torch.sigmoid(self.scale * self.embedding[self.task])
+
+    def hard(self) -> Tensor:
+        """(nodes,) bool: what the present task uses."""
+        now = self.embedding[self.task].detach() > 0
+        return torch.where(self.finished[self.task], self.open[self.task], now)
+
+    def used(self) -> Tensor:
+        """(nodes,) bool: what any finished task uses."""
+        return self.open.any(0)
+
+    def forward(self, output: Tensor) -> Tensor:
+        """The output of the layer, node by node through its gate."""
+        if self.training:
+            return output * self.soft().to(output.dtype).view(self.shape)
+        # filled, not multiplied: whatever a closed node became since, it is exactly 0
+        return output.masked_fill(~self.hard().view(self.shape), 0)
+
+    @torch.no_grad()
+    def finish(self) -> None:
+        """The present task is over; its gates stay as they are now."""
+        self.open[self.task] = self.hard()
+        self.finished[self.task] = True
+
+
+def add_gate(layer: nn.Module, tasks: int, scale: float, generator: torch.Generator) -> Gate:
+    """Put a gate behind a layer, with embeddings drawn from N(0, 1). It belongs to the layer."""
+    embedding = torch.randn(tasks, node_count(layer), generator=generator)
+    gate = Gate(embedding.to(next(layer.parameters())), scale, trailing=-1 - node_dim(layer))
+    layer.add_module("gate", gate)
+    layer.register_forward_hook(_through_gate)
+    return gate
+
+
+def _through_gate(layer: nn.Module, arguments: Any, output: Tensor) -> Tensor:
+    # found through the layer, so that the copy of a layer has the gate of the copy
+    gated: Tensor = layer.gate(output)  # type: ignore[operator]
+    return gated
+
+
+def anneal(progress: float, smax: float) -> float:
+    """The scale s at this point of the epoch (0 to 1): `1/smax + (smax - 1/smax) * progress`.
+
+    >>> anneal(0.0, 400.0), anneal(1.0, 400.0)
+    (0.0025, 400.0)
+    """
+    return 1 / smax + (smax - 1 / smax) * progress
+
+
+def compensation(embedding: Tensor, scale: Tensor, smax: float) -> Tensor:
+    """What the gradient of an embedding is multiplied by, (nodes,):
+
+        smax/s * (cosh(s e) + 1) / (cosh(e) + 1)
+
+    The slope of sigmoid(s e) is s / (2 (cosh(s e) + 1)), which vanishes as s grows; this puts that
+    of smax * sigmoid(e) in its place. s e is limited to +-50.
+
+    >>> compensation(torch.tensor([0.0]), torch.tensor(4.0), 400.0)
+    tensor([100.])
+    """
+    steep = (scale * embedding).clamp(-_COSH_LIMIT, _COSH_LIMIT).cosh() + 1
+    return smax / scale * steep / (embedding.cosh() + 1)
+
+
+def sparsity(gates: list[Tensor], free: list[Tensor]) -> Tensor:
+    """`sum a (1 - u) / sum (1 - u)` over all nodes: how much a task opens of what is still free.
+
+    Args:
+        gates: per layer (nodes,) the gates a.
+        free: per layer (nodes,) 1 - u: 1 where no earlier task uses the node, else 0.
+
+    By hand: gates 0.5 and 1 on free nodes, 1 on a used one: 1.5 / 2.
+
+    >>> sparsity([torch.tensor([0.5, 1.0]), torch.tensor([1.0])],
+    ...          [torch.tensor([1.0, 1.0]), torch.tensor([0.0])])
+    tensor(0.7500)
+    """
+    opened = torch.stack([torch.dot(a, f) for a, f in zip(gates, free, strict=True)]).sum()
+    count = torch.stack([f.sum() for f in free]).sum()
+    return opened / count.clamp_min(1)  # 1: where nothing is free, nothing is opened

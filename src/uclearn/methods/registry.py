@@ -1,0 +1,105 @@
+"""Every method by name. Lists of choices anywhere are generated from here."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from torch import nn
+
+from uclearn.errors import SettingError
+from uclearn.methods.contract import Method
+from uclearn.methods.coreset import WithCoreset
+from uclearn.methods.ewc import EWC
+from uclearn.methods.finetuning import FineTuning
+from uclearn.methods.hat import HAT
+from uclearn.methods.joint import Joint
+from uclearn.methods.lwf import LwF
+from uclearn.methods.mas import MAS
+from uclearn.methods.replay import WithReplay
+from uclearn.methods.rwalk import RWalk
+from uclearn.methods.si import SI
+from uclearn.methods.ucl import UCL
+from uclearn.methods.vcl import VCL
+
+METHODS: dict[str, type[Method]] = {
+    "finetuning": FineTuning,
+    "joint": Joint,
+    "ucl": UCL,
+    "ewc": EWC,
+    "si": SI,
+    "mas": MAS,
+    "rwalk": RWalk,
+    "lwf": LwF,
+    "vcl": VCL,
+    "hat": HAT,
+}
+WRAPPERS: dict[str, type[Method]] = {"coreset": WithCoreset, "replay": WithReplay}
+"""Put around any method with a plus: `vcl+coreset`, `ucl+replay`."""
+
+Settings = Mapping[str, Mapping[str, Any]]
+"""By part: {"vcl": {"samples": 10}, "coreset": {"size": 200}}."""
+
+
+def parts(name: str) -> tuple[str, ...]:
+    """The parts of a name, the method first.
+
+    >>> parts("vcl+coreset")
+    ('vcl', 'coreset')
+    """
+    method, *wrappers = name.split("+")
+    _known("method", method, METHODS)
+    for wrapper in wrappers:
+        _known("wrapper", wrapper, WRAPPERS)
+    return method, *wrappers
+
+
+def build(name: str, model: nn.Module, example: Any, settings: Settings | None = None) -> Method:
+    """The method of that name around a copy of `model`.
+
+    Args:
+        name: a method, or a method with wrappers, such as `ucl+replay`.
+        model: the plain network.
+        example: a small batch of inputs.
+        settings: keyword arguments by part; parts that the name lacks are refused.
+
+    >>> type(build("ewc", nn.Linear(2, 2), None, {"ewc": {"strength": 400.0}})).__name__
+    'EWC'
+    """
+    method, *wrappers = parts(name)
+    settings = settings or {}
+    for part in settings:
+        _known("part", part, [method, *wrappers])
+    built = METHODS[method](model, example, **_checked(method, settings))  # type: ignore[arg-type]
+    for wrapper in wrappers:
+        built = WRAPPERS[wrapper](built, **_checked(wrapper, settings))  # type: ignore[arg-type]
+    return built
+
+
+def keywords(part: str) -> dict[str, inspect.Parameter]:
+    """The settings that a method or wrapper takes, with their annotations and defaults.
+
+    >>> "beta" in keywords("ucl")
+    True
+    """
+    kind = METHODS[part] if part in METHODS else WRAPPERS[part]
+    found = inspect.signature(kind).parameters.values()
+    return {p.name: p for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
+
+
+def _checked(part: str, settings: Settings) -> Mapping[str, Any]:
+    given = settings.get(part, {})
+    for key in given:
+        _known(f"setting of {part}", key, keywords(part))
+    return given
+
+
+def _known(what: str, name: str, choices: Iterable[str]) -> None:
+    choices = list(choices)
+    if name in choices:
+        return
+    near = difflib.get_close_matches(name, choices, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise SettingError(f"There is no {what} {name!r}.{hint} Choices: {', '.join(choices)}.")

@@ -1,0 +1,134 @@
+"""Names for people: of benchmarks, of methods, and of two that differ only in their settings."""
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any
+
+from uclearn.report.settings import ABLATIONS, Config, ablated, flatten, method_of, scale_of
+from uclearn.report.words import percent
+
+_METHODS = {
+    "ucl": "UCL",
+    "ewc": "EWC",
+    "si": "SI",
+    "mas": "MAS",
+    "rwalk": "RWalk",
+    "lwf": "LwF",
+    "vcl": "VCL",
+    "hat": "HAT",
+    "finetuning": "fine-tuning",
+    "joint": "joint training",
+}
+_DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
+_MOST_DIFFERENCES = 3
+_ABSENT = object()
+# The same for all groups that stand beside each other, or said in another way.
+_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"}
+
+
+def method_name(method: str) -> str:
+    """
+    >>> method_name("vcl+coreset")
+    'VCL + coreset'
+    """  # noqa: D419
+    return " + ".join(_METHODS.get(part, part) for part in method.split("+"))
+
+
+def benchmark_name(benchmark: str) -> str:
+    """
+    >>> benchmark_name("row-permuted-mnist")
+    'Row permuted MNIST'
+    """  # noqa: D419
+    name = " ".join(_DATA.get(word, word) for word in benchmark.split("-"))
+    name = name.replace("CIFAR-10 100", "CIFAR-10/100").replace("cifar", "CIFAR")
+    return name[:1].upper() + name[1:] if not name.startswith("not") else name
+
+
+def scale_mark(scale: float | None) -> str:
+    """What stands beside everything that comes from scaled runs; empty for full ones.
+
+    >>> scale_mark(0.05)
+    'scaled to 5 %'
+    """
+    return "" if scale is None else f"scaled to {percent(scale, digits=None)}"
+
+
+def labels(configs: Sequence[Config]) -> list[str]:
+    """A name for each of some configurations that stand beside each other, all different.
+
+    The method's name, and where several share it, what differs between them.
+
+    >>> labels([{"method": "ewc"}, {"method": "ucl", "beta": 0.1}, {"method": "ucl", "beta": 1}])
+    ['EWC', 'UCL (beta = 0.1)', 'UCL (beta = 1)']
+    """
+    made = []
+    for config in configs:
+        rivals = [other for other in configs if method_of(other) == method_of(config)]
+        notes = [*_ablation_notes(config), *_differences(config, rivals)]
+        if mark := scale_mark(scale_of(config)):
+            notes.append(mark)
+        name = method_name(method_of(config))
+        made.append(f"{name} ({', '.join(notes)})" if notes else name)
+    return _numbered(made)
+
+
+def differing_keys(configs: Sequence[Config]) -> list[str]:
+    """The flattened keys in which `configs` are not all the same, the method's settings first."""
+    flat = [flatten(config) for config in configs]
+    keys = dict.fromkeys(key for one in flat for key in one)
+    differing = [
+        key for key in keys if len({repr(one.get(key, _ABSENT)) for one in flat}) > 1
+    ]
+    return sorted(differing, key=lambda key: not key.startswith("settings."))
+
+
+def value_words(value: Any) -> str:
+    """
+    >>> value_words(0.0001), value_words(None), value_words([400, 400])
+    ('0.0001', 'none', '400, 400')
+    """  # noqa: D419
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, float):
+        return f"{value:g}"
+    if isinstance(value, list | tuple):
+        return ", ".join(value_words(entry) for entry in value)
+    return str(value)
+
+
+def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
+    presets = [str(rival.get("preset")) for rival in rivals]
+    if len(rivals) > 1 and len(set(presets)) == len(presets):
+        return [f"preset {config.get('preset')}"]  # says in a word what all the settings would
+    keys = [key for key in differing_keys(rivals) if _last(key) not in _NOT_IN_LABELS]
+    keys = [key for key in keys if _last(key) not in ABLATIONS]
+    flat = flatten(config)
+    lasts = Counter(_last(key) for key in keys)
+    notes = [
+        f"{_last(key) if lasts[_last(key)] == 1 else key} = {value_words(flat[key])}"
+        for key in keys
+        if key in flat
+    ]
+    if len(notes) > _MOST_DIFFERENCES:
+        left_out = len(notes) - _MOST_DIFFERENCES
+        return [*notes[:_MOST_DIFFERENCES], f"{left_out} more"]
+    return notes
+
+
+def _ablation_notes(config: Config) -> list[str]:
+    return [ABLATIONS[name] for name in ablated(config)]
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _numbered(names: Sequence[str]) -> list[str]:
+    seen: Counter[str] = Counter()
+    unique = []
+    for name in names:
+        seen[name] += 1
+        unique.append(name if seen[name] == 1 else f"{name} no. {seen[name]}")
+    return unique

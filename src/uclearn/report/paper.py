@@ -1,0 +1,184 @@
+"""What the paper reports, as data, each with where it stands and what it was measured on.
+
+"Uncertainty-based Continual Learning with Adaptive Regularization", NeurIPS 2019. Average accuracy
+after the last task, as a fraction; parameter counts of its Table 1, in thousands.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+_PERMUTED = "main text, Figure 3 (left)"
+_ROWS = "main text, Figure 3 (right)"
+_SPLIT = "main text, Figure 6 (top)"
+_LETTERS = "main text, Figure 6 (bottom)"
+_CIFAR100 = "main text, Figure 7 (a)"
+_CIFAR10_100 = "main text, Figure 7 (b)"
+_OMNIGLOT = "main text, Figure 7 (c)"
+_CONSTANT = "initial σ 0.06 in all layers"
+_ADAPTIVE = "initial σ adapted to the layer's size"
+
+
+@dataclass(frozen=True)
+class Published:
+    """One number of the paper."""
+
+    accuracy: float | None
+    """None: shown in a figure only, and then `words` say what can be said."""
+    source: str
+    tasks: int
+    epochs: int = 100
+    words: str = ""
+    """What belongs to the number: how it was made, how exactly it is known."""
+
+
+@dataclass(frozen=True)
+class _Benchmark:
+    """How the paper ran a benchmark, and what it found by method."""
+
+    tasks: int
+    source: str
+    accuracy: Mapping[str, float | None]
+    words: Mapping[str, str]
+    vcl_epochs: int = 100
+    remark: str = ""
+
+
+_LOWER = "lower than UCL in the figure, no number given"
+
+_NOTMNIST = {"ucl": 0.957, "ewc": 0.84, "si": 0.84, "vcl": 0.901, "vcl+coreset": 0.937, "hat": 0.952}
+_NOTMNIST_WORDS = {"ucl": _CONSTANT, "ewc": "“around 84 %”", "si": "“around 84 %”"}
+
+_BENCHMARKS: dict[str, _Benchmark] = {
+    "permuted-mnist": _Benchmark(
+        tasks=10,
+        source=_PERMUTED,
+        accuracy={
+            "ucl": 0.945,
+            "ewc": 0.918,
+            "si": 0.911,
+            "vcl": 0.913,
+            "vcl+coreset": 0.933,
+            "hat": None,
+        },
+        words={
+            "ucl": _CONSTANT,
+            "vcl+coreset": "VCL plus “an improvement of 2 %”",
+            "hat": "like UCL for 5 tasks, falls after task 7; no number given",
+        },
+        vcl_epochs=200,
+    ),
+    "row-permuted-mnist": _Benchmark(
+        tasks=10,
+        source=_ROWS,
+        accuracy={"ucl": 0.865} | dict.fromkeys(("ewc", "si", "vcl", "vcl+coreset", "hat")),
+        words={"ucl": _CONSTANT}
+        | dict.fromkeys(("ewc", "si", "vcl", "vcl+coreset", "hat"), _LOWER),
+        vcl_epochs=200,
+    ),
+    "split-mnist": _Benchmark(
+        tasks=5,
+        source=_SPLIT,
+        accuracy={
+            "ucl": 0.997,
+            "ewc": None,
+            "si": 0.990,
+            "vcl": None,
+            "vcl+coreset": 0.987,
+            "hat": 0.997,
+        },
+        words={"ucl": _CONSTANT, "ewc": _LOWER, "vcl": _LOWER},
+        vcl_epochs=120,
+    ),
+    "split-notmnist": _Benchmark(
+        tasks=5,
+        source=_LETTERS,
+        accuracy=_NOTMNIST,
+        words=_NOTMNIST_WORDS,
+        vcl_epochs=120,
+        remark="measured on notMNIST large, not on the small set used here",
+    ),
+    "split-notmnist-large": _Benchmark(
+        tasks=5, source=_LETTERS, accuracy=_NOTMNIST, words=_NOTMNIST_WORDS, vcl_epochs=120
+    ),
+    "split-cifar100": _Benchmark(
+        tasks=10,
+        source=_CIFAR100,
+        accuracy={"ucl": 0.634, "ewc": 0.605, "si": 0.600},
+        words={"ucl": _ADAPTIVE},
+    ),
+    "split-cifar10-100": _Benchmark(
+        tasks=11,
+        source=_CIFAR10_100,
+        accuracy={"ucl": 0.732, "ewc": None, "si": None},
+        words={"ucl": _ADAPTIVE, "ewc": _LOWER, "si": _LOWER},
+    ),
+    "omniglot": _Benchmark(
+        tasks=50,
+        source=_OMNIGLOT,
+        accuracy={"ucl": 0.839, "ewc": 0.681, "si": 0.742},
+        words={"ucl": _ADAPTIVE},
+        remark="split after augmentation: copies of one drawing stand in training and test",
+    ),
+}
+
+PARAMETERS: dict[str, dict[str, int]] = {
+    "permuted-mnist": {
+        "finetuning": 478,
+        "ewc": 1435,
+        "si": 1435,
+        "hat": 486,
+        "vcl": 1914,
+        "ucl": 960,
+    },
+    "split-mnist": {"finetuning": 270, "ewc": 808, "si": 808, "hat": 272, "vcl": 1077, "ucl": 538},
+    "split-notmnist": {
+        "finetuning": 187,
+        "ewc": 559,
+        "si": 559,
+        "hat": 190,
+        "vcl": 749,
+        "ucl": 375,
+    },
+    "split-cifar10-100": {"finetuning": 839, "ewc": 2467, "si": 2467, "ucl": 1655},
+    "omniglot": {"finetuning": 1773, "ewc": 1995, "si": 1995, "ucl": 1884},
+}
+"""Table 1, in thousands; its "Vanilla" is fine-tuning, which keeps the plain network."""
+
+
+def published(benchmark: str, method: str) -> Published | None:
+    """What the paper reports for `method` on `benchmark`; None if it does not.
+
+    >>> published("permuted-mnist", "ucl").accuracy
+    0.945
+    """
+    entry = _BENCHMARKS.get(benchmark)
+    if entry is None or method not in entry.accuracy:
+        return None
+    remarks = [entry.words.get(method, ""), entry.remark]
+    return Published(
+        accuracy=entry.accuracy[method],
+        source=entry.source,
+        tasks=entry.tasks,
+        epochs=entry.vcl_epochs if method.startswith("vcl") else 100,
+        words="; ".join(remark for remark in remarks if remark),
+    )
+
+
+def departures(config: Mapping[str, Any], tasks: int, number: Published) -> list[str]:
+    """In what a run with `config` that learned `tasks` tasks is not the paper's experiment.
+
+    >>> departures({"scale": 0.05}, 10, published("permuted-mnist", "ucl"))
+    ['scaled to 5 %']
+    """
+    found = []
+    if (scale := config.get("scale")) is not None:
+        found.append(f"scaled to {scale:.3g}" if scale > 1 else f"scaled to {100 * scale:.3g} %")
+    if tasks != number.tasks:
+        found.append(f"{tasks} tasks instead of {number.tasks}")
+    epochs = (config.get("plan") or {}).get("epochs")
+    if epochs is not None and epochs != number.epochs and scale is None:
+        found.append(f"{epochs} epochs instead of {number.epochs}")
+    if config.get("preset") not in (None, "paper"):
+        found.append(f"preset {config['preset']}")
+    return found

@@ -1,0 +1,103 @@
+"""A run's configuration: what is read of it, and how it is taken apart.
+
+Nothing here demands that a key is there, so that a run from a user's own script is shown as well
+as one from the command line.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Any, TypeAlias
+
+Config: TypeAlias = Mapping[str, Any]
+
+ABLATIONS = {
+    "upper_freeze": "without upper freeze",
+    "freeze": "without eq. (5)",
+    "inflate": "without eq. (6)",
+}
+"""UCL's switches, all on in the method itself -> the paper's words for what lacks one."""
+
+
+def benchmark_of(config: Config) -> str:
+    """The name of the benchmark."""
+    return str(config.get("benchmark") or "unnamed benchmark")
+
+
+def method_of(config: Config) -> str:
+    """The name of the method."""
+    return str(config.get("method") or "unnamed method")
+
+
+def seed_of(config: Config) -> int:
+    """The seed; 0 if the run says none."""
+    return int(config.get("seed") or 0)
+
+
+def scale_of(config: Config) -> float | None:
+    """What part of the full experiment was run; None: all of it."""
+    scale = config.get("scale")
+    return None if scale is None else float(scale)
+
+
+def without_seed(config: Config) -> dict[str, Any]:
+    """All that makes two runs repetitions of one experiment: everything but seeds, at any depth.
+
+    >>> without_seed({"seed": 3, "plan": {"seed": 3, "epochs": 2}})
+    {'plan': {'epochs': 2}}
+    """
+    return {
+        key: without_seed(value) if isinstance(value, Mapping) else value
+        for key, value in config.items()
+        if key != "seed"
+    }
+
+
+def fingerprint(config: Config) -> str:
+    """Equal for two configurations exactly if they differ in nothing but the seed."""
+    return json.dumps(without_seed(config), sort_keys=True)
+
+
+def flatten(config: Config, prefix: str = "") -> dict[str, Any]:
+    """One level, with dots in the keys.
+
+    >>> flatten({"settings": {"ucl": {"beta": 0.03}}})
+    {'settings.ucl.beta': 0.03}
+    """
+    flat: dict[str, Any] = {}
+    for key, value in config.items():
+        if isinstance(value, Mapping) and value:
+            flat |= flatten(value, f"{prefix}{key}.")
+        else:
+            flat[f"{prefix}{key}"] = value
+    return flat
+
+
+def ablated(config: Config) -> list[str]:
+    """Which of UCL's switches are off, by name.
+
+    >>> ablated({"settings": {"ucl": {"freeze": False, "inflate": True}}})
+    ['freeze']
+    """
+    flat = flatten(config)
+    off = {key.rpartition(".")[2] for key, value in flat.items() if value is False}
+    return [name for name in ABLATIONS if name in off and _is_ucl(config)]
+
+
+def whole(config: Config) -> str:
+    """The fingerprint of the same configuration with all of UCL's switches on."""
+    return json.dumps(_switched_on(without_seed(config)), sort_keys=True)
+
+
+def _switched_on(config: Config) -> dict[str, Any]:
+    return {
+        key: _switched_on(value)
+        if isinstance(value, Mapping)
+        else True
+        if key in ABLATIONS
+        else value
+        for key, value in config.items()
+    }
+
+
+def _is_ucl(config: Config) -> bool:
+    return "ucl" in method_of(config).split("+")

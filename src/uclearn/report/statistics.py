@@ -1,0 +1,95 @@
+"""What a handful of seeds can tell: means, Student's t interval, paired differences.
+
+    interval     mean ± t(n - 1) s / sqrt(n),   s² = sum (x - mean)² / (n - 1)
+    paired       the same of the differences d_k = a_k - b_k, seed by seed
+
+With one seed there is no interval, and none is made up.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds."""
+
+    mean: float
+    count: int
+    """Seeds behind it."""
+    half_width: float | None
+    """Of the 95 % t interval; None with a single seed."""
+
+    @property
+    def low(self) -> float | None:
+        """Lower end of the interval."""
+        return None if self.half_width is None else self.mean - self.half_width
+
+    @property
+    def high(self) -> float | None:
+        """Upper end of the interval."""
+        return None if self.half_width is None else self.mean + self.half_width
+
+    @property
+    def excludes_zero(self) -> bool:
+        """The interval lies wholly on one side of 0: not explained by chance alone."""
+        return self.half_width is not None and abs(self.mean) > self.half_width
+
+
+def estimate(values: Sequence[float]) -> Estimate | None:
+    """The mean of `values` with its 95 % t interval; None without any value.
+
+    >>> estimate([0.25, 0.5])
+    Estimate(mean=0.375, count=2, half_width=1.5882755920)
+    """
+    count = len(values)
+    if count == 0:
+        return None
+    mean = math.fsum(values) / count
+    if count == 1:
+        return Estimate(mean, 1, None)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    return Estimate(mean, count, t_quantile(count - 1) * math.sqrt(variance / count))
+
+
+def paired_difference(
+    ours: Mapping[int, float], reference: Mapping[int, float]
+) -> Estimate | None:
+    """Mean of `ours - reference` over the seeds that both have (keys), with its t interval.
+
+    The same seed gives both the same tasks, so most of what varies from seed to seed cancels.
+    None if no seed is in both.
+    """
+    return estimate([ours[seed] - reference[seed] for seed in sorted(ours.keys() & reference)])
+
+
+def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
+    """The t with P(|T| <= t) = `confidence` for Student's T with `freedom` degrees of freedom.
+
+    >>> round(t_quantile(4), 4)
+    2.7764
+    """
+    # P grows with the angle atan(t / sqrt(freedom)): halve its range until nothing is left of it.
+    low, high = 0.0, math.pi / 2
+    while low < (middle := (low + high) / 2) < high:
+        if _central_probability(middle, freedom) < confidence:
+            low = middle
+        else:
+            high = middle
+    return math.sqrt(freedom) * math.tan(high)
+
+
+def _central_probability(angle: float, freedom: int) -> float:
+    """P(|T| <= t) where tan(angle) = t / sqrt(freedom): a finite sum, exact for whole `freedom`
+    (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""
+    sine, cosine = math.sin(angle), math.cos(angle)
+    odd = freedom % 2
+    term = cosine if odd else 1.0
+    total = 0.0
+    for k in range(odd, freedom - 1, 2):
+        total += term
+        term *= cosine * cosine * (k + 1) / (k + 2)
+    return 2 / math.pi * (angle + sine * total) if odd else sine * total

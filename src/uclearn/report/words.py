@@ -1,0 +1,90 @@
+"""Numbers as people read them."""
+
+from uclearn.report.statistics import Estimate
+
+UNKNOWN = "–"
+_NARROW = "\N{NARROW NO-BREAK SPACE}"
+_MINUS = "\N{MINUS SIGN}"
+
+
+def percent(fraction: float | None, digits: int | None = 1) -> str:
+    """
+    >>> percent(0.7431), percent(0.05, digits=None), percent(None)
+    ('74.3\u202f%', '5\u202f%', '–')
+    """  # noqa: D419
+    if fraction is None:
+        return UNKNOWN
+    number = f"{100 * fraction:.{digits}f}" if digits is not None else f"{100 * fraction:g}"
+    return number.replace("-", _MINUS) + _NARROW + "%"
+
+
+def points(difference: float) -> str:
+    """A difference of two percentages, with its sign.
+
+    >>> points(-0.012)
+    '−1.2'
+    """
+    return f"{100 * difference:+.1f}".replace("-", _MINUS)
+
+
+def interval(estimate: Estimate | None) -> str:
+    """The 95 % interval in percent.
+
+    >>> interval(Estimate(0.5, 3, 0.25)), interval(Estimate(0.5, 1, None))
+    ('25.0 to 75.0', '–')
+    """
+    if estimate is None or estimate.low is None or estimate.high is None:
+        return UNKNOWN
+    return f"{100 * estimate.low:.1f} to {100 * estimate.high:.1f}".replace("-", _MINUS)
+
+
+def difference(estimate: Estimate | None) -> str:
+    """A paired difference in percentage points, with its interval if it has one.
+
+    >>> difference(Estimate(0.012, 3, 0.02))
+    '+1.2 (−0.8 to +3.2)'
+    """
+    if estimate is None:
+        return UNKNOWN
+    if estimate.low is None or estimate.high is None:
+        return points(estimate.mean)
+    return f"{points(estimate.mean)} ({points(estimate.low)} to {points(estimate.high)})"
+
+
+def duration(seconds: float) -> str:
+    """
+    >>> duration(3.21), duration(192), duration(7384)
+    ('3.2 s', '3 min 12 s', '2 h 3 min')
+    """  # noqa: D419
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = round(seconds)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    minutes = round(whole / 60)
+    return f"{minutes // 60} h {minutes % 60} min"
+
+
+def memory(amount: float) -> str:
+    """
+    >>> memory(734003200)
+    '700 MiB'
+    """  # noqa: D419
+    mebibytes = amount / 2**20
+    return f"{mebibytes:.0f} MiB" if mebibytes < 1024 else f"{mebibytes / 1024:.1f} GiB"
+
+
+def count(number: int, thing: str) -> str:
+    """
+    >>> count(1, "seed"), count(3, "seed")
+    ('1 seed', '3 seeds')
+    """  # noqa: D419
+    return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
+
+
+def listing(parts: list[str]) -> str:
+    """
+    >>> listing(["a", "b", "c"])
+    'a, b and c'
+    """  # noqa: D419
+    return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,107 @@
+"""Gates: the formulas of the HAT paper, and what a gate does to a layer."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from uclearn.methods.gates import add_gate, anneal, compensation, sparsity
+
+
+@pytest.mark.parametrize("batches", [2, 7, 100])
+def test_the_scale_is_annealed_as_in_the_paper(batches: int) -> None:
+    """Eq. (3): s = 1/smax + (smax - 1/smax) (b - 1)/(B - 1) for batch b = 1 ... B."""
+    smax = 400.0
+    for b in range(1, batches + 1):
+        expected = 1 / smax + (smax - 1 / smax) * (b - 1) / (batches - 1)
+        assert anneal((b - 1) / (batches - 1), smax) == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("scale", [1 / 400, 0.1, 1.0, 3.0, 8.0])
+def test_compensated_gradients_are_those_of_a_gate_that_is_never_steep(scale: float) -> None:
+    """Eq. (5) divides the slope of sigmoid(s e) out and puts that of smax * sigmoid(e) in."""
+    e = torch.linspace(-3, 3, 25, dtype=torch.float64, requires_grad=True)
+    s = torch.tensor(scale, dtype=torch.float64)
+    (steep,) = torch.autograd.grad(torch.sigmoid(s * e).sum(), e)
+    (even,) = torch.autograd.grad(400.0 * torch.sigmoid(e).sum(), e)
+    torch.testing.assert_close(steep * compensation(e.detach(), s, 400.0), even)
+
+
+def test_compensation_is_finite_at_any_scale() -> None:
+    """s e is limited to +-50, or cosh(400 * 6) would overflow."""
+    e = torch.linspace(-6, 6, 25)
+    factor = compensation(e, torch.tensor(400.0), 400.0)
+    assert bool(factor.isfinite().all())
+    expected = (torch.tensor(50.0).cosh() + 1) / (torch.tensor(6.0).cosh() + 1)
+    torch.testing.assert_close(factor[-1], expected)
+
+
+def test_sparsity_counts_free_nodes_only() -> None:
+    a = [torch.rand(5), torch.rand(3)]
+    used = [torch.tensor([1.0, 0, 0, 1, 0]), torch.tensor([0.0, 1, 0])]
+    pairs = zip(torch.cat(a).tolist(), torch.cat(used).tolist(), strict=True)
+    opened = sum(gate * (1 - taken) for gate, taken in pairs)
+    found = sparsity(a, [1 - u for u in used])
+    assert found.item() == pytest.approx(opened / 5)
+
+
+def test_where_nothing_is_free_nothing_is_charged() -> None:
+    assert sparsity([torch.ones(3)], [torch.zeros(3)]).item() == 0.0
+
+
+def gated(layer: nn.Module, scale: float = 2.0) -> nn.Module:
+    add_gate(layer, 3, scale, torch.Generator().manual_seed(0))
+    return layer
+
+
+def test_a_gate_multiplies_nodes_while_training() -> None:
+    layer, channels = gated(nn.Linear(4, 5)), gated(nn.Conv2d(2, 5, 3))
+    for gate in (layer.gate, channels.gate):
+        gate.task = 1  # type: ignore[union-attr, assignment]
+    e = layer.gate.embedding[1]  # type: ignore[union-attr, index]
+    x, pictures = torch.randn(7, 4), torch.randn(7, 2, 5, 5)
+    plain = nn.functional.linear(x, layer.weight, layer.bias)  # type: ignore[arg-type]
+    torch.testing.assert_close(layer(x), plain * torch.sigmoid(2 * e))
+    plain = nn.functional.conv2d(pictures, channels.weight, channels.bias)  # type: ignore[arg-type]
+    torch.testing.assert_close(channels(pictures), plain * torch.sigmoid(2 * e)[:, None, None])
+
+
+def test_a_gate_is_open_or_shut_in_evaluation() -> None:
+    layer = gated(nn.Linear(4, 5)).eval()
+    x = torch.randn(7, 4)
+    plain = nn.functional.linear(x, layer.weight, layer.bias)  # type: ignore[arg-type]
+    open_now = layer.gate.embedding[0] > 0  # type: ignore[union-attr, index]
+    assert torch.equal(layer(x), torch.where(open_now, plain, 0.0))
+
+
+def test_a_shut_gate_lets_nothing_through_not_even_infinity() -> None:
+    layer = gated(nn.Linear(4, 5)).eval()
+    with torch.no_grad():
+        layer.weight.fill_(torch.inf)  # type: ignore[operator, union-attr]
+        layer.gate.embedding.fill_(-1.0)  # type: ignore[operator, union-attr]
+    assert torch.equal(layer(torch.ones(2, 4)), torch.zeros(2, 5))
+
+
+def test_a_finished_task_keeps_its_gates_whatever_becomes_of_the_embedding() -> None:
+    gate = add_gate(nn.Linear(4, 50), 3, 400.0, torch.Generator().manual_seed(0))
+    before = gate.hard()
+    gate.finish()
+    with torch.no_grad():
+        gate.embedding.neg_()
+    assert torch.equal(gate.hard(), before)
+    assert torch.equal(gate.used(), before)
+    gate.finish()
+    assert torch.equal(gate.hard(), before)
+
+
+def test_a_copied_layer_has_the_gate_of_the_copy() -> None:
+    layer = gated(nn.Linear(4, 5))
+    twin, x = copy.deepcopy(layer), torch.randn(2, 4)
+    expected = layer(x)
+    with torch.no_grad():
+        layer.gate.embedding.fill_(-6.0)  # type: ignore[operator, union-attr]
+    assert torch.equal(twin(x), expected)
+    assert not torch.equal(layer(x), expected)

@@ -1,0 +1,63 @@
+"""The metrics against their definitions, written out."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from uclearn.training import metrics
+
+MATRICES = st.integers(1, 6).flatmap(
+    lambda n: hnp.arrays(np.float64, (n, n), elements=st.floats(0, 1, width=32))
+)
+
+
+@given(MATRICES)
+def test_each_equals_its_definition(matrix: np.ndarray) -> None:
+    tasks = len(matrix)
+    assert metrics.average_accuracy(matrix) == pytest.approx(sum(matrix[-1]) / tasks)
+    assert metrics.learning_accuracy(matrix) == pytest.approx(
+        sum(matrix[j][j] for j in range(tasks)) / tasks
+    )
+    if tasks > 1:
+        lost = [
+            max(matrix[i][j] for i in range(j, tasks - 1)) - matrix[-1][j] for j in range(tasks - 1)
+        ]
+        assert metrics.forgetting(matrix) == pytest.approx(sum(lost) / (tasks - 1))
+        back = [matrix[-1][j] - matrix[j][j] for j in range(tasks - 1)]
+        assert metrics.backward_transfer(matrix) == pytest.approx(sum(back) / (tasks - 1))
+        chance = [0.1] * tasks
+        ahead = [matrix[j - 1][j] - 0.1 for j in range(1, tasks)]
+        assert metrics.forward_transfer(matrix, chance) == pytest.approx(sum(ahead) / (tasks - 1))
+
+
+@given(MATRICES)
+def test_nothing_is_forgotten_by_a_network_that_never_changes(matrix: np.ndarray) -> None:
+    frozen = np.tile(matrix[0], (len(matrix), 1))
+    assert metrics.forgetting(frozen) == pytest.approx(0)
+    assert metrics.backward_transfer(frozen) == pytest.approx(0)
+
+
+@given(MATRICES)
+def test_joint_is_not_intransigent_towards_itself(matrix: np.ndarray) -> None:
+    assert metrics.intransigence(matrix, matrix) == 0
+
+
+def test_forward_transfer_cannot_be_had_with_heads() -> None:
+    nan = float("nan")
+    assert math.isnan(metrics.forward_transfer([[0.9, nan], [0.8, 0.9]], [nan, nan]))
+
+
+def test_averages_use_only_what_was_learned() -> None:
+    nan = float("nan")
+    assert metrics.average_over_tasks([[0.8, nan], [0.6, 1.0]]) == [0.8, 0.8]
+
+
+def test_a_matrix_must_be_one() -> None:
+    with pytest.raises(ValueError, match=r"got shape \(3,\)"):
+        metrics.average_accuracy([0.1, 0.2, 0.3])

@@ -1,0 +1,188 @@
+"""Saving, resuming, stopping; what is refused."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from tests.training.small import NAMES, small_method, small_plan, small_tasks
+from uclearn.errors import CheckpointError
+from uclearn.storage.checkpoint import CHECKPOINT_NAME
+from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.recorder import open_run
+from uclearn.training import StoppedError, learn
+from uclearn.training.progress import json_lines, reporting
+
+
+class CrashError(Exception):
+    """Not an error of uclearn: what a crash looks like from outside."""
+
+
+def crash_after(events: int) -> Any:
+    left = [events]
+
+    def observe(event: str, details: dict[str, Any]) -> None:
+        left[0] -= 1
+        if left[0] == 0:
+            raise CrashError
+
+    return observe
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("heads", [True, False], ids=["heads", "one head"])
+def test_resumed_anywhere_it_ends_the_same(name: str, heads: bool, tmp_path: Path) -> None:
+    tasks = small_tasks(heads)
+    plan = small_plan(epochs=2, checkpoint_seconds=0.0)
+    calm = small_method(name, heads)
+    expected = learn(calm, tasks, plan)
+    for events in (3, 6, 5):  # crashes right after a save, an epoch or an evaluation
+        with pytest.raises(CrashError):
+            learn(
+                small_method(name, heads),
+                tasks,
+                plan,
+                folder=tmp_path,
+                observer=crash_after(events),
+            )
+    resumed = small_method(name, heads)
+    outcome = learn(resumed, tasks, plan, folder=tmp_path)
+    assert repr(outcome.accuracy_matrix) == repr(expected.accuracy_matrix)
+    for key, value in calm.state_dict().items():
+        assert torch.equal(resumed.state_dict()[key], value), key
+
+
+def test_a_finished_session_is_not_learned_again(tmp_path: Path) -> None:
+    tasks, plan = small_tasks(), small_plan()
+    first = learn(small_method("ucl"), tasks, plan, folder=tmp_path)
+    told: list[str] = []
+    again = learn(
+        small_method("ucl"), tasks, plan, folder=tmp_path, observer=lambda e, d: told.append(e)
+    )
+    assert told == ["resumed", "finished"]
+    assert repr(again.accuracy_matrix) == repr(first.accuracy_matrix)
+
+
+def test_another_sessions_checkpoint_is_refused(tmp_path: Path) -> None:
+    learn(small_method("ewc"), small_tasks(), small_plan(), folder=tmp_path)
+    with pytest.raises(CheckpointError, match="belongs to another session: it differs in method"):
+        learn(small_method("si"), small_tasks(), small_plan(), folder=tmp_path)
+    with pytest.raises(CheckpointError, match="it differs in lr"):
+        learn(small_method("ewc"), small_tasks(), small_plan(lr=0.5), folder=tmp_path)
+
+
+def test_a_damaged_checkpoint_falls_back_and_says_so(tmp_path: Path) -> None:
+    tasks, plan = small_tasks(), small_plan(checkpoint_seconds=0.0)
+    expected = learn(small_method("ucl"), tasks, plan)
+    learn(small_method("ucl"), tasks, plan, folder=tmp_path)
+    file = tmp_path / CHECKPOINT_NAME
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+    notes: list[Any] = []
+
+    def observe(event: str, details: dict[str, Any]) -> None:
+        if event == "resumed":
+            notes.append(details["note"])
+
+    outcome = learn(small_method("ucl"), tasks, plan, folder=tmp_path, observer=observe)
+    assert "Continuing from the one before it" in notes[0]
+    assert repr(outcome.accuracy_matrix) == repr(expected.accuracy_matrix)
+
+
+def test_the_journal_of_a_resumed_session_has_no_doubles(tmp_path: Path) -> None:
+    tasks, plan = small_tasks(), small_plan(checkpoint_seconds=0.0)
+    for folder, crashes in (("calm", []), ("crashed", [5, 9])):
+        for events in [*crashes, 10**9]:
+            with open_run(tmp_path / folder, {}, "test") as run:
+                try:
+                    learn(
+                        small_method("ucl"),
+                        tasks,
+                        plan,
+                        folder=run.folder,
+                        journal=run,
+                        observer=crash_after(events),
+                    )
+                except CrashError:
+                    continue
+    calm = read_jsonl(tmp_path / "calm" / "events.jsonl")
+    assert read_jsonl(tmp_path / "crashed" / "events.jsonl") == calm
+    assert [event["event"] for event in calm].count("evaluation") == 3
+
+
+def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    program = textwrap.dedent(
+        """
+        import sys
+        from pathlib import Path
+        from tests.training.small import small_method, small_plan, small_tasks
+        from uclearn.training import StoppedError, learn
+        from uclearn.training.progress import json_lines
+        plan = small_plan(epochs=100_000)
+        try:
+            learn(small_method("ucl"), small_tasks(), plan, folder=Path(sys.argv[1]),
+                  observer=json_lines(sys.stdout))
+        except StoppedError as stopped:
+            print(stopped)
+            sys.exit(3)
+        """
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(tmp_path)],
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "OMP_NUM_THREADS": "1"},
+    ) as child:
+        assert child.stdout is not None
+        for line in child.stdout:
+            if json.loads(line)["event"] == "step":
+                break
+        child.send_signal(signal.SIGINT)
+        rest = child.stdout.read()
+        assert child.wait(timeout=60) == 3
+    assert f"the state is saved in {tmp_path}. The same call (or command) goes on" in rest
+    assert (tmp_path / CHECKPOINT_NAME).exists()
+    plan = small_plan(epochs=100_000)
+    told: list[str] = []
+
+    def observe(event: str, details: dict[str, Any]) -> None:
+        told.append(event)
+        if event == "epoch":
+            raise CrashError
+
+    with pytest.raises(CrashError):
+        learn(small_method("ucl"), small_tasks(), plan, folder=tmp_path, observer=observe)
+    assert told[0] == "resumed"
+
+
+def test_stopped_is_an_error_of_this_library() -> None:
+    from uclearn.errors import UclearnError
+
+    assert issubclass(StoppedError, UclearnError)
+
+
+def test_json_lines_are_json_even_where_scores_cannot_be_had(capsys: Any) -> None:
+    learn(small_method("finetuning"), small_tasks(), small_plan(), observer=json_lines(sys.stdout))
+    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    first = next(line for line in lines if line["event"] == "evaluation")
+    assert first["scores"][1:] == [None, None]
+    assert lines[-1]["event"] == "finished"
+
+
+def test_the_live_line_tells_how_the_tasks_go(capsys: Any) -> None:
+    plan = small_plan()
+    with reporting("live", 3, plan.epochs, "ucl") as observer:
+        learn(small_method("ucl"), small_tasks(), plan, observer=observer)
+        observer("step", {"task": 1, "epoch": 0, "batch": 1, "batches": 2, "loss": 1, "penalty": 2})
+    assert "ucl task 3/3: mean score" in capsys.readouterr().err
