@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -100,7 +102,7 @@ def plain() -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, 8), nn.ReLU(), nn.Linear(8, 6), nn.Tanh())
 
 
-NETWORKS = {
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
     "plain": plain,
     "residual": Residual,
     "skip from the input": SkipsFirst,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from statistics import mean
+from collections.abc import Callable, Iterator
+from functools import cache
 
 import torch
 import torch.nn.functional as F
@@ -13,12 +13,14 @@ from uclearn import Method
 from uclearn.tasks.sources import digits
 
 Examples = tuple[Tensor, Tensor]
-SEEDS = range(5)
+
+
+_digits = cache(digits.load)
 
 
 def permuted_digits(seed: int, tasks: int = 2) -> list[Examples]:
     """The digits several times, each time with the pixels in another order."""
-    images, labels = digits.load()
+    images, labels = _digits()
     generator = torch.Generator().manual_seed(seed)
     x = images[:900].flatten(1).float() / 16
     orders = [torch.randperm(64, generator=generator) for _ in range(tasks)]
@@ -34,7 +36,7 @@ def network(seed: int, *sizes: int) -> nn.Sequential:
     return nn.Sequential(*layers[:-1])
 
 
-def learn(method: Method, x: Tensor, y: Tensor, epochs: int = 8, batch: int = 32) -> None:
+def learn(method: Method, x: Tensor, y: Tensor, epochs: int = 6, batch: int = 32) -> None:
     """One task, with every word of the contract in its place."""
     optimizer = torch.optim.Adam(method.parameter_groups(lr=2e-3))
     for _ in range(epochs):
@@ -65,9 +67,8 @@ def accuracy(method: Method, x: Tensor, y: Tensor) -> float:
         return float((net(x).argmax(1) == y).float().mean())
 
 
-def after_two_tasks(make: type[Method], seed: int, **settings: object) -> tuple[float, float]:
+def after_two_tasks(method: Method, seed: int) -> tuple[float, float]:
     """Accuracy on the first and on the second task."""
-    method = make(network(seed, 64, 64, 10), **settings)
     torch.manual_seed(seed)
     tasks = permuted_digits(seed)
     for x, y in tasks:
@@ -75,7 +76,16 @@ def after_two_tasks(make: type[Method], seed: int, **settings: object) -> tuple[
     return accuracy(method, *tasks[0]), accuracy(method, *tasks[1])
 
 
-def over_seeds(make: type[Method], **settings: object) -> tuple[float, float]:
-    """Mean accuracies on the first and on the second task, over five seeds."""
-    runs = [after_two_tasks(make, seed, **settings) for seed in SEEDS]
-    return mean(first for first, _ in runs), mean(second for _, second in runs)
+@cache
+def finetuned(seed: int) -> tuple[float, float]:
+    """The same, where nothing is held."""
+    return after_two_tasks(Method(network(seed, 64, 64, 10)), seed)
+
+
+def check_it_forgets_less(make: Callable[[nn.Module], Method]) -> None:
+    """Than fine-tuning, clearly, in every one of five seeds; and it still learns."""
+    for seed in range(5):
+        first, second = after_two_tasks(make(network(seed, 64, 64, 10)), seed)
+        forgotten, _ = finetuned(seed)
+        assert first > forgotten + 0.1, f"seed {seed}"
+        assert second > 0.7, f"seed {seed}"

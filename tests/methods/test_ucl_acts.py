@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 from statistics import mean
 
 import pytest
@@ -39,7 +40,7 @@ def permuted_digits(seed: int) -> list[Examples]:
 def network(sizes: tuple[int, ...], seed: int) -> nn.Sequential:
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
-    for width, following in zip(sizes, sizes[1:], strict=False):
+    for width, following in itertools.pairwise(sizes):
         layers += [nn.Linear(width, following), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 
@@ -58,7 +59,8 @@ def learn(method: Method, x: Tensor, y: Tensor, epochs: int, batch: int) -> None
 
 def accuracy(method: Method, x: Tensor, y: Tensor) -> float:
     with method.inference() as net, torch.no_grad():
-        return (net(x).argmax(1) == y).float().mean().item()
+        right: Tensor = net(x).argmax(1) == y
+    return right.float().mean().item()
 
 
 def forgetting(method: Method, tasks: list[Examples], epochs: int, batch: int) -> float:
@@ -83,7 +85,6 @@ def test_on_a_toy_problem_ucl_forgets_less() -> None:
         net, tasks = network((20, 50, 8), seed), two_sets_of_prototypes(seed)
         plain.append(forgetting(Method(net), tasks, epochs=12, batch=16))
         held.append(forgetting(ucl(net, tasks, seed), tasks, epochs=12, batch=16))
-    print(plain, held)
     assert mean(held) < mean(plain) - 0.12
 
 
@@ -94,7 +95,6 @@ def test_on_the_digits_ucl_forgets_less() -> None:
         net, tasks = network((64, 100, 10), seed), permuted_digits(seed)
         plain.append(forgetting(Method(net), tasks, epochs=10, batch=32))
         held.append(forgetting(ucl(net, tasks, seed), tasks, epochs=10, batch=32))
-    print(plain, held)
     assert mean(held) < mean(plain) - 0.25
 
 

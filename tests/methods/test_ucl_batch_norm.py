@@ -114,7 +114,7 @@ def test_per_task_statistics_serve_their_own_task() -> None:
     for task, own in enumerate(left):
         expected = copy.deepcopy(method.model).eval()
         copied = expected.get_submodule("1")
-        copied.running_mean, copied.running_var = own[0], own[1]  # type: ignore[assignment]
+        copied.running_mean, copied.running_var = own[0], own[1]
         with method.inference(task) as net:
             assert torch.equal(net(x), expected(x))
             assert torch.equal(statistics(method), own)

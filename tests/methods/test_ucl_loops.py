@@ -340,7 +340,8 @@ def test_channels_last_computes_the_same(sampling: Sampling, closed_form: bool) 
         (output.square().mean() + penalty).backward()
         method.adjust_gradients(batch_size=4)
         results.append((penalty.detach(), output.detach(), gradients(method)))
-    assert method.model[0].weight.is_contiguous(memory_format=torch.channels_last)  # type: ignore
+    weight = method.model.get_parameter("0.weight")
+    assert weight.is_contiguous(memory_format=torch.channels_last)
     torch.testing.assert_close(results[0][0], results[1][0])
     assert_close(results[1][2], results[0][2])
 
@@ -354,7 +355,11 @@ def test_checkpointed_gradients_are_those_of_the_first_pass(sampling: Sampling) 
     method.zero_grad()
     method.noise.state = start
     output = checkpoint(
-        method.model, X, use_reentrant=False, context_fn=method.noise.again, preserve_rng_state=False
+        method.model,
+        X,
+        use_reentrant=False,
+        context_fn=method.noise.again,
+        preserve_rng_state=False,
     )
     (F.cross_entropy(output, Y) + method.penalty(batch_size=len(X))).backward()
     assert_close(gradients(method), expected)

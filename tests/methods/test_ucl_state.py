@@ -153,8 +153,9 @@ def test_heads_that_were_added_come_back() -> None:
 
 
 def other_states() -> dict[str, dict[str, Tensor]]:
-    wider = nn.Sequential(*network()[:4], nn.Linear(64, 9), nn.LayerNorm(9), nn.Linear(9, 3))
-    longer = nn.Sequential(*network(), nn.ReLU(), nn.Linear(3, 3))
+    wider = network()
+    wider[4], wider[5], wider[6] = nn.Linear(64, 9), nn.LayerNorm(9), nn.Linear(9, 3)
+    longer = network().extend([nn.ReLU(), nn.Linear(3, 3)])
     fitting = build().state_dict()
     return {
         "a wider network": UCL(wider, X[:1], noisy_bias=True).state_dict(),

@@ -161,7 +161,7 @@ def test_no_weight_outside_of_the_rule_matters(name: str, seed: int) -> None:
             for which, parameter in layer.named_parameters():
                 free = ~(rule if which == "weight" else own)
                 changed += int(free.sum())
-                parameter += free * torch.randn_like(parameter)
+                parameter.add_(free * torch.randn_like(parameter))
         assert torch.equal(net(x), before)
     assert changed > 0
 

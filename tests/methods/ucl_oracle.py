@@ -8,7 +8,7 @@ a weight, by the definition of its layer) is shared with other oracles.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -49,72 +49,78 @@ def snapshot(model: nn.Module) -> State:
     return {name: parameter.detach().clone() for name, parameter in model.named_parameters()}
 
 
-def brute_force(
-    net: Net, model: nn.Module, initial: State, previous: State, tasks_done: int, terms: Terms
-) -> tuple[float, State]:
-    """Value and gradient of terms 1 + 2 + 3, not divided by anything.
+@dataclass(frozen=True)
+class Past:
+    """What has happened so far: all that terms 1 + 2 + 3 depend on beside the weights of now."""
 
-    Args:
-        net: the wiring.
-        model: the network as it is now.
-        initial: its parameters when the method was built.
-        previous: its parameters when the previous task ended (or when the method was built).
-        tasks_done: how many tasks have ended.
-        terms: the settings.
-    """
-    now = {name: value.requires_grad_() for name, value in snapshot(model).items()}
-    total = torch.zeros((), dtype=torch.float64)
-    drift_weight = terms.alpha if tasks_done == 0 else 1.0
-    freeze_weight = float(terms.freeze and tasks_done > 0)
+    initial: State
+    """The parameters when the method was built."""
+    previous: State
+    """The parameters when the previous task ended (or when the method was built)."""
+    tasks_done: int
+    terms: Terms
 
-    def strength(node: Node, parameter: str = "rho") -> float:
+    def strength(self, node: Node, parameter: str = "rho") -> float:
+        """sigma_init / sigma'. All nodes of a layer start alike, biases like their layer."""
         name, number = node
-        # all nodes of a layer start alike, biases like their layer
-        start = softplus(float(initial[f"{name}.rho"][0]))
-        return start / softplus(float(previous[f"{name}.{parameter}"][number]))
+        start = softplus(float(self.initial[f"{name}.rho"][0]))
+        return start / softplus(float(self.previous[f"{name}.{parameter}"][number]))
 
-    def strongest(nodes: Sequence[Node]) -> float:
-        return max((strength(node) for node in nodes), default=0.0)
+    def strongest(self, nodes: Sequence[Node]) -> float:
+        """The strength of an input that some nodes feed; 0 for an input of the network."""
+        return max((self.strength(node) for node in nodes), default=0.0)
 
-    def hold(name: str, place: tuple[int, ...], own: float, holding: float) -> Tensor:
-        left = previous[name][place]
+    def hold(
+        self, now: State, name: str, place: tuple[int, ...], own: float, holding: float
+    ) -> Tensor:
+        """Eq. (4) and eq. (5) for one weight."""
+        left = self.previous[name][place]
         moved = now[name][place] - left
+        drift_weight = self.terms.alpha if self.tasks_done == 0 else 1.0
+        freeze_weight = float(self.terms.freeze and self.tasks_done > 0)
         pull = drift_weight * 0.5 * (holding * moved) ** 2
         return pull + freeze_weight * (own * left) ** 2 * moved.abs()
 
-    def spread(name: str) -> Tensor:
-        value = torch.zeros((), dtype=torch.float64)
-        for rho, rho_left in zip(now[name], previous[name], strict=True):
+    def spread(self, now: State, name: str) -> Iterator[Tensor]:
+        """Term (b) and eq. (6), node by node."""
+        for rho, rho_left in zip(now[name], self.previous[name], strict=True):
             sigma, left = torch.log1p(rho.exp()), softplus(float(rho_left))
-            value = value + (sigma / left) ** 2 - torch.log((sigma / left) ** 2)
-            if terms.inflate:
+            value = (sigma / left) ** 2 - torch.log((sigma / left) ** 2)
+            if self.terms.inflate:
                 value = value + sigma**2 - torch.log(sigma**2)
-        return terms.beta / 2 * value
+            yield self.terms.beta / 2 * value
 
-    for name, feeds in net.layers.items():
-        layer = model.get_submodule(name)
+    def of_layer(self, now: State, name: str, layer: nn.Module, feeds: Feeds) -> Iterator[Tensor]:
+        """Everything about one Gaussian layer."""
         for join in joins(layer):
-            own = strength((name, join.node))
-            from_below = strongest(feeds[join.source]) if terms.upper_freeze else 0.0
-            total = total + hold(f"{name}.weight", join.place, own, max(own, from_below))
-        total = total + spread(f"{name}.rho")
-        noisy_bias = f"{name}.rho_bias" in now
-        if noisy_bias:
-            total = total + spread(f"{name}.rho_bias")
+            own = self.strength((name, join.node))
+            from_below = self.strongest(feeds[join.source]) if self.terms.upper_freeze else 0.0
+            yield self.hold(now, f"{name}.weight", join.place, own, max(own, from_below))
+        yield from self.spread(now, f"{name}.rho")
+        noisy = f"{name}.rho_bias" in now
+        if noisy:
+            yield from self.spread(now, f"{name}.rho_bias")
         for i in range(len(now.get(f"{name}.bias", ()))):
-            own = strength((name, i), "rho_bias" if noisy_bias else "rho")
-            total = total + hold(f"{name}.bias", (i,), own, own)
-    for name, feeds in net.norms.items():
+            own = self.strength((name, i), "rho_bias" if noisy else "rho")
+            yield self.hold(now, f"{name}.bias", (i,), own, own)
+
+    def of_norm(self, now: State, name: str, feeds: Feeds) -> Iterator[Tensor]:
+        """Scale and shift of each feature, with the strength of the feature."""
         for parameter in ("weight", "bias"):
             for i, nodes in enumerate(feeds):
-                own = strongest(nodes)
-                total = total + hold(f"{name}.{parameter}", (i,), own, own)
+                own = self.strongest(nodes)
+                yield self.hold(now, f"{name}.{parameter}", (i,), own, own)
 
-    gradients = torch.autograd.grad(total, list(now.values()), allow_unused=True)
-    return float(total.detach()), {
-        name: torch.zeros_like(value) if gradient is None else gradient
-        for (name, value), gradient in zip(now.items(), gradients, strict=True)
-    }
+    def penalty(self, net: Net, model: nn.Module) -> tuple[float, State]:
+        """Value and gradient of terms 1 + 2 + 3 for the model as it is now, divided by nothing."""
+        now = {name: value.requires_grad_() for name, value in snapshot(model).items()}
+        total = torch.zeros((), dtype=torch.float64)
+        for name, feeds in net.layers.items():
+            total = total + sum(self.of_layer(now, name, model.get_submodule(name), feeds))
+        for name, feeds in net.norms.items():
+            total = total + sum(self.of_norm(now, name, feeds))
+        gradients = torch.autograd.grad(total, list(now.values()), materialize_grads=True)
+        return float(total.detach()), dict(zip(now, gradients, strict=True))
 
 
 def softplus(rho: float) -> float:

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import time
 import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
@@ -11,7 +10,7 @@ import torch
 
 from tests.tasks.sources.published import cifar_names, cifar_pickle, write_mnist
 from uclearn.errors import DataError, SettingError
-from uclearn.tasks.batch import DataLike, iterate
+from uclearn.tasks.batch import DataLike
 from uclearn.tasks.benchmarks import BENCHMARKS, benchmark, load_tasks
 from uclearn.tasks.data import Data
 from uclearn.tasks.task import TaskSequence
@@ -206,39 +205,3 @@ def test_ten_permuted_tasks_need_four_tenths_of_one_float_copy(
                 tensors[tensor.data_ptr()] = tensor.numel() * tensor.element_size()
     float_copy = 70_000 * 784 * 4
     assert traced + sum(tensors.values()) <= 0.4 * float_copy
-
-
-def test_a_permuted_normalised_batch_costs_little_of_a_training_step(
-    folder_with: Callable[..., Path],
-) -> None:
-    """The bound is 10 % of a step of the 784-400-400-10 network; the best of several rounds of both
-    is compared, since other programs run beside the tests."""
-    sequence = load_tasks("permuted-mnist", 0, folder_with("mnist"), tasks=2)
-    network = torch.nn.Sequential(
-        torch.nn.Linear(784, 400),
-        torch.nn.ReLU(),
-        torch.nn.Linear(400, 400),
-        torch.nn.ReLU(),
-        torch.nn.Linear(400, 10),
-    )
-    optimiser = torch.optim.Adam(network.parameters())
-    stream = torch.Generator().manual_seed(0)
-    batches = iterate(sequence[1].train, 256, stream)
-    batch = next(batches)
-
-    def step() -> None:
-        optimiser.zero_grad()
-        torch.nn.functional.cross_entropy(network(batch.inputs), batch.targets).backward()
-        optimiser.step()
-
-    def best(action: Callable[[], object]) -> float:
-        rounds = []
-        for _ in range(5):
-            begin = time.perf_counter()
-            for _ in range(10):
-                action()
-            rounds.append(time.perf_counter() - begin)
-        return min(rounds)
-
-    step()
-    assert best(lambda: next(batches)) <= 0.1 * best(step)

@@ -112,7 +112,7 @@ def resolve(
         if key.partition(".")[0] not in others:
             _put(document, key, value, method)
         else:
-            _check_key(key, "+".join(others))
+            _check_key(key, "+".join(sorted(others)))
     document["changed"] = list(_differences(original, document))
     return RunConfig.from_document(document)
 

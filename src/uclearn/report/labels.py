@@ -16,8 +16,8 @@ _METHODS = {
     "lwf": "LwF",
     "vcl": "VCL",
     "hat": "HAT",
-    "finetuning": "fine-tuning",
-    "joint": "joint training",
+    "finetuning": "Fine-tuning",
+    "joint": "Joint training",
 }
 _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
 _MOST_DIFFERENCES = 3
@@ -27,18 +27,30 @@ _NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"}
 
 
 def method_name(method: str) -> str:
-    """
+    """As it is spelled in its own paper, where it is known.
+
     >>> method_name("vcl+coreset")
     'VCL + coreset'
-    """  # noqa: D419
+    """
     return " + ".join(_METHODS.get(part, part) for part in method.split("+"))
 
 
-def benchmark_name(benchmark: str) -> str:
+def in_sentence(label: str) -> str:
+    """A label in the middle of a sentence.
+
+    >>> in_sentence("Fine-tuning"), in_sentence("EWC")
+    ('fine-tuning', 'EWC')
     """
+    capital = label.startswith(("Fine-tuning", "Joint training"))
+    return label[0].lower() + label[1:] if capital else label
+
+
+def benchmark_name(benchmark: str) -> str:
+    """As a heading.
+
     >>> benchmark_name("row-permuted-mnist")
     'Row permuted MNIST'
-    """  # noqa: D419
+    """
     name = " ".join(_DATA.get(word, word) for word in benchmark.split("-"))
     name = name.replace("CIFAR-10 100", "CIFAR-10/100").replace("cifar", "CIFAR")
     return name[:1].upper() + name[1:] if not name.startswith("not") else name
@@ -83,10 +95,11 @@ def differing_keys(configs: Sequence[Config]) -> list[str]:
 
 
 def value_words(value: Any) -> str:
-    """
+    """A setting as it is shown.
+
     >>> value_words(0.0001), value_words(None), value_words([400, 400])
     ('0.0001', 'none', '400, 400')
-    """  # noqa: D419
+    """
     if value is None:
         return "none"
     if isinstance(value, bool):

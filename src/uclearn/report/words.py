@@ -1,5 +1,7 @@
 """Numbers as people read them."""
 
+from collections.abc import Sequence
+
 from uclearn.report.statistics import Estimate
 
 UNKNOWN = "–"
@@ -8,10 +10,11 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def percent(fraction: float | None, digits: int | None = 1) -> str:
-    """
+    """With so many digits after the point; None: as many as it has.
+
     >>> percent(0.7431), percent(0.05, digits=None), percent(None)
     ('74.3\u202f%', '5\u202f%', '–')
-    """  # noqa: D419
+    """
     if fraction is None:
         return UNKNOWN
     number = f"{100 * fraction:.{digits}f}" if digits is not None else f"{100 * fraction:g}"
@@ -52,10 +55,11 @@ def difference(estimate: Estimate | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """
+    """In the two largest units.
+
     >>> duration(3.21), duration(192), duration(7384)
     ('3.2 s', '3 min 12 s', '2 h 3 min')
-    """  # noqa: D419
+    """
     if seconds < 59.95:
         return f"{seconds:.1f} s"
     whole = round(seconds)
@@ -66,25 +70,28 @@ def duration(seconds: float) -> str:
 
 
 def memory(amount: float) -> str:
-    """
+    """Of bytes.
+
     >>> memory(734003200)
     '700 MiB'
-    """  # noqa: D419
+    """
     mebibytes = amount / 2**20
     return f"{mebibytes:.0f} MiB" if mebibytes < 1024 else f"{mebibytes / 1024:.1f} GiB"
 
 
 def count(number: int, thing: str) -> str:
-    """
+    """With the plural where it belongs.
+
     >>> count(1, "seed"), count(3, "seed")
     ('1 seed', '3 seeds')
-    """  # noqa: D419
+    """
     return f"{number} {thing}" if number == 1 else f"{number} {thing}s"
 
 
-def listing(parts: list[str]) -> str:
-    """
+def listing(parts: Sequence[str]) -> str:
+    """With commas and a last "and".
+
     >>> listing(["a", "b", "c"])
     'a, b and c'
-    """  # noqa: D419
+    """
     return " and ".join(parts) if len(parts) < 3 else f"{', '.join(parts[:-1])} and {parts[-1]}"

@@ -1,0 +1,184 @@
+"""One run, from a configuration to its summary: recorded, resumable, the same for the same seed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from uclearn.errors import DataError
+from uclearn.experiments.config import RunConfig
+from uclearn.experiments.kept import parameters_kept
+from uclearn.experiments.memory_use import forget_peak, peak_memory
+from uclearn.experiments.nodes import node_states
+from uclearn.experiments.paper import ACCURACY, OTHER_DATA
+from uclearn.experiments.prepare import Prepared, prepare
+from uclearn.methods.contract import Method
+from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
+from uclearn.storage.environment import environment
+from uclearn.storage.recorder import RunRecorder, open_run
+from uclearn.storage.records import CONFIG_NAME, Summary, read_document, read_summary
+from uclearn.training.metrics import (
+    average_accuracy,
+    backward_transfer,
+    forgetting,
+    forward_transfer,
+    learning_accuracy,
+)
+from uclearn.training.session import Observer, Outcome, learn
+
+
+def run(
+    config: RunConfig,
+    folder: Path,
+    data: Path | None = None,
+    progress: Observer | None = None,
+    *,
+    checkpoint_seconds: float = 30.0,
+) -> Summary:
+    """Make the run in `folder`, go on with it, or return its summary if it is done.
+
+    Args:
+        config: all that decides the result.
+        folder: where it is recorded; made if absent. Another process at work there is an error.
+        data: the folder that holds the data sets.
+        progress: told what happens (see `uclearn.training.learn`).
+        checkpoint_seconds: how much work a crash may cost.
+    """
+    summary = read_summary(folder)
+    begun = stored_config(folder)
+    if summary is not None and begun == config.fingerprint():
+        return summary
+    # the same run, though a note in it may have been worded differently: its own words count
+    document = config.document() if begun != config.fingerprint() else _document(folder)
+    with open_run(folder, document, f"uclearn run {config.folder_name()}") as recorder:
+        if recorder.summary is not None:
+            return recorder.summary
+        forget_peak()
+        prepared = prepare(config, data)
+        outcome = learn(
+            prepared.method,
+            prepared.tasks,
+            config.make_plan(checkpoint_seconds),
+            folder=folder,
+            journal=_Journal(recorder, prepared.method),
+            observer=progress,
+        )
+        recorder.finish(_summary(document, config, prepared, outcome))
+        previous_of(folder / CHECKPOINT_NAME).unlink(missing_ok=True)  # it has served its purpose
+    return finished_summary(folder)
+
+
+def finished_summary(folder: Path) -> Summary:
+    """The summary of a run that is done, as it stands on the disk."""
+    summary = read_summary(folder)
+    if summary is None:
+        raise DataError(f"The run in {folder} is not complete. `uclearn resume {folder}` goes on.")
+    return summary
+
+
+def stored_config(folder: Path) -> str | None:
+    """The fingerprint of the run that was begun in `folder`; None: there is none that can be read
+    by this version."""
+    begun = read_document(folder / CONFIG_NAME, "config")
+    if begun is None:
+        return None
+    try:
+        return RunConfig.from_document(begun["config"]).fingerprint()
+    except ValueError:  # settings that this version does not know
+        return None
+
+
+def _document(folder: Path) -> Mapping[str, Any]:
+    begun = read_document(folder / CONFIG_NAME, "config")
+    assert begun is not None
+    config: Mapping[str, Any] = begun["config"]
+    return config
+
+
+class _Journal:
+    """A run's record that also notes, with every evaluation, what is known of the nodes."""
+
+    def __init__(self, recorder: RunRecorder, method: Method) -> None:
+        self._recorder, self._method = recorder, method
+
+    @property
+    def position(self) -> int:
+        return self._recorder.position
+
+    def append(self, event: str, details: dict[str, Any], /) -> None:
+        self._recorder.append(event, details)
+        if event == "evaluation" and (states := node_states(self._method)) is not None:
+            self._recorder.append("nodes", {"task": details["task"], **states})
+
+    def rewind(self, position: int, /) -> None:
+        self._recorder.rewind(position)
+
+
+def _summary(
+    document: Mapping[str, Any], config: RunConfig, prepared: Prepared, outcome: Outcome
+) -> Summary:
+    rows = outcome.accuracy_matrix
+    several = len(rows) > 1
+    made = environment()
+    return Summary(
+        config=document,
+        accuracy_matrix=[[_or_none(value) for value in row] for row in rows],
+        average_accuracy=average_accuracy(rows),
+        forgetting=forgetting(rows) if several else None,
+        seconds=outcome.seconds,
+        peak_memory=peak_memory(),
+        parameters_kept=parameters_kept(prepared.method),
+        versions=made["versions"],
+        git_commit=made["git_commit"],
+        machine=made["machine"],
+        extra={
+            "learning_accuracy": learning_accuracy(rows),
+            "backward_transfer": backward_transfer(rows) if several else None,
+            "forward_transfer": _or_none(forward_transfer(rows, outcome.untrained))
+            if several
+            else None,
+            "task_names": [task.name for task in prepared.tasks],
+            "threads": torch.get_num_threads(),
+            "paper": _paper(config),
+        },
+    )
+
+
+def _paper(config: RunConfig) -> dict[str, Any] | None:
+    """The paper's number for this benchmark and method, and whether the run may stand beside it."""
+    name = OTHER_DATA.get(config.benchmark, config.benchmark)
+    printed = ACCURACY.get((name, config.method))
+    if printed is None:
+        return None
+    return {
+        "average_accuracy": printed.value / 100,
+        "source": printed.source,
+        "comparable": comparable(config),
+    }
+
+
+def comparable(config: RunConfig) -> bool:
+    """Whether a run may stand beside the paper's number: its tasks, its number of epochs, its way
+    of splitting the data.
+
+    >>> from uclearn.experiments import resolve
+    >>> comparable(resolve("split-mnist", "ucl")), comparable(resolve("omniglot", "ucl"))
+    (True, False)
+    """
+    deviates = any(note.startswith(("tasks=", "plan.epochs=")) for note in config.changed)
+    leaking = config.data.split_after_augmentation or config.benchmark != "omniglot"
+    return (
+        config.scale == 1
+        and not deviates
+        and leaking
+        and config.data.judge == "test"
+        and config.benchmark not in OTHER_DATA
+    )
+
+
+def _or_none(value: float) -> float | None:
+    return None if math.isnan(value) else value

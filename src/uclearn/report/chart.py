@@ -1,0 +1,104 @@
+"""A chart as data, drawn by the page itself.
+
+The data are Plotly's (https://plotly.com/javascript/reference), except for colours: `@name` or
+`@name/opacity` stands for the colour `--name` of the page's style sheet, so that a chart follows
+the page from light to dark. What belongs to a group carries its number in `meta`, by which the
+legend shows and hides it.
+"""
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any, TypeAlias
+
+from uclearn.report.groups import STYLES, Group
+from uclearn.report.html import Html, tag
+
+Trace: TypeAlias = dict[str, Any]
+Layout: TypeAlias = dict[str, Any]
+
+_SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down")
+SYMBOLS = (*_SHAPES, *(f"{shape}-open" for shape in _SHAPES))
+GLYPHS = "●■◆▲▼○□◇△▽"
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A drawing, and a sentence for those who do not see it."""
+
+    data: Sequence[Trace]
+    label: str
+    layout: Layout = field(default_factory=dict)
+    height: int = 340
+    title: str = ""
+    """For one of several panels."""
+
+
+def draw(chart: Chart) -> Html:
+    """The element in which the page draws `chart`."""
+    layout = {"height": chart.height, **chart.layout}
+    # "<" is spelled so that nothing in the data can end the script element.
+    text = json.dumps({"data": chart.data, "layout": layout}, allow_nan=False, ensure_ascii=False)
+    spec = tag("script", {"type": "application/json"}, Html(text.replace("<", r"\u003c")))
+    attributes = {
+        "class": "chart",
+        "role": "img",
+        "aria-label": chart.label,
+        "style": f"height:{chart.height}px",
+    }
+    return tag("div", attributes, spec)
+
+
+def panels(charts: Sequence[Chart]) -> Html:
+    """Several charts side by side, as many in a row as fit."""
+    cells = [
+        tag("div", {"class": "panel"}, tag("h5", {}, chart.title), draw(chart)) for chart in charts
+    ]
+    return tag("div", {"class": "panels"}, *cells)
+
+
+def color(group: Group, opacity: float = 1) -> str:
+    """The colour of a group."""
+    return f"@series-{group.style}" + (f"/{opacity:g}" if opacity < 1 else "")
+
+
+def line(group: Group, number: int, x: Sequence[Any], y: Sequence[Any]) -> Trace:
+    """A line with markers in a group's style; scaled runs are dashed."""
+    scaled = group.config.get("scale") is not None
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": plain(group.label),
+        "meta": number,
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color(group), "width": 2.25, "dash": "dash" if scaled else "solid"},
+        "marker": {"color": color(group), "symbol": SYMBOLS[group.style], "size": 7},
+    }
+
+
+def plain(text: str) -> str:
+    """Text for Plotly, which takes some tags for markup."""
+    return escape(text, quote=False)
+
+
+def task_axis(tasks: int, title: str = "tasks learned") -> dict[str, Any]:
+    """The axis along the tasks, counted from 1."""
+    step = max(1, -(-tasks // 12))
+    return {
+        "title": {"text": title},
+        "tickvals": list(range(1, tasks + 1, step)),
+        "range": [0.6, tasks + 0.4],
+    }
+
+
+def accuracy_axis(lowest: float, highest: float = 1.0, title: str = "") -> dict[str, Any]:
+    """The axis of accuracies, from a round number below `lowest`."""
+    bottom = max(0.0, int(20 * lowest) / 20 - 0.025)
+    top = highest + 0.04 * (highest - bottom)
+    axis: dict[str, Any] = {"tickformat": ".0%", "range": [bottom, top]}
+    return axis | ({"title": {"text": title}} if title else {})
+
+
+assert len(SYMBOLS) == len(GLYPHS) == STYLES

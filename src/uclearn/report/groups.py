@@ -1,0 +1,176 @@
+"""Runs, sorted: repetitions of one experiment make a group, comparable groups make a study.
+
+Two runs are repetitions only if their whole resolved configuration is the same but for the seed;
+a name alone never joins them. Groups stand beside each other only if they learned the same
+benchmark, as many tasks of it, at the same scale.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from uclearn.report.labels import benchmark_name, labels, scale_mark
+from uclearn.report.measures import Matrix, Number, learning_accuracy
+from uclearn.report.settings import (
+    Config,
+    ablated,
+    benchmark_of,
+    fingerprint,
+    method_of,
+    scale_of,
+    seed_of,
+    without_seed,
+)
+from uclearn.report.statistics import Estimate, estimate, paired_difference
+from uclearn.report.words import count
+from uclearn.storage.records import Run, Summary
+
+_PREFERRED_STYLE = {"ucl": 0, "finetuning": 7}
+STYLES = 10
+"""Colours and shapes that the page knows."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The runs of one experiment, one per seed, in the order of their seeds."""
+
+    runs: Sequence[Run]
+    label: str
+    style: int
+    """Which colour and shape."""
+
+    @property
+    def config(self) -> Config:
+        """What all its runs share."""
+        return without_seed(self.runs[0].config)
+
+    @property
+    def method(self) -> str:
+        """The name of the method."""
+        return method_of(self.config)
+
+    @property
+    def seeds(self) -> list[int]:
+        """In ascending order."""
+        return [seed_of(run.config) for run in self.runs]
+
+    @property
+    def is_ablation(self) -> bool:
+        """UCL without one of its terms."""
+        return bool(ablated(self.config))
+
+    @cached_property
+    def summaries(self) -> list[Summary]:
+        """One per run: only complete ones are in a group."""
+        return [run.summary for run in self.runs if run.summary is not None]
+
+    @property
+    def matrices(self) -> list[Matrix]:
+        """The accuracy matrix of each seed."""
+        return [summary.accuracy_matrix for summary in self.summaries]
+
+    @property
+    def accuracies(self) -> dict[int, float]:
+        """By seed the average accuracy after the last task."""
+        return _known(self.seeds, [summary.average_accuracy for summary in self.summaries])
+
+    @property
+    def forgettings(self) -> dict[int, float]:
+        """By seed."""
+        return _known(self.seeds, [summary.forgetting for summary in self.summaries])
+
+    @property
+    def learning_accuracies(self) -> dict[int, float]:
+        """By seed."""
+        return _known(self.seeds, [learning_accuracy(matrix) for matrix in self.matrices])
+
+    @property
+    def accuracy(self) -> Estimate | None:
+        """The average accuracy over the seeds; None for runs that do not classify."""
+        return estimate(list(self.accuracies.values()))
+
+    def against(self, reference: "Group") -> Estimate | None:
+        """How much more accurate than `reference`, paired by seed."""
+        return paired_difference(self.accuracies, reference.accuracies)
+
+
+@dataclass(frozen=True)
+class Study:
+    """Groups that may be compared: same benchmark, number of tasks and scale; the best first."""
+
+    benchmark: str
+    tasks: int
+    scale: float | None
+    groups: Sequence[Group]
+
+    @property
+    def name(self) -> str:
+        """Its heading."""
+        return f"{benchmark_name(self.benchmark)}, {count(self.tasks, 'task')}"
+
+    @property
+    def mark(self) -> str:
+        """What has to stand wherever its numbers do; empty for full runs."""
+        return scale_mark(self.scale)
+
+    @property
+    def reference(self) -> Group:
+        """UCL itself where it was run (of several the one with most seeds, then the best), else
+        the best."""
+        whole = [group for group in self.groups if group.method == "ucl" and not group.is_ablation]
+        return max(whole, key=lambda group: len(group.runs)) if whole else self.groups[0]
+
+    @property
+    def compared(self) -> list[Group]:
+        """The groups without ablations, which have a place of their own."""
+        return [group for group in self.groups if not group.is_ablation] or list(self.groups)
+
+
+def studies(runs: Sequence[Run]) -> list[Study]:
+    """All complete `runs`, sorted; by benchmark, full before scaled."""
+    comparable: dict[tuple[str, int, float | None], list[Run]] = {}
+    for run in runs:
+        if run.summary is not None:
+            tasks = len(run.summary.accuracy_matrix)
+            key = (benchmark_of(run.config), tasks, scale_of(run.config))
+            comparable.setdefault(key, []).append(run)
+    order = sorted(comparable, key=lambda key: (key[0], key[2] is not None, key[2] or 0, -key[1]))
+    return [Study(*key, _groups(comparable[key])) for key in order]
+
+
+def _groups(runs: Sequence[Run]) -> list[Group]:
+    alike: dict[str, list[Run]] = {}
+    for run in runs:
+        alike.setdefault(fingerprint(run.config), []).append(run)
+    repeated = [sorted(group, key=lambda run: seed_of(run.config)) for group in alike.values()]
+    repeated.sort(key=_goodness, reverse=True)
+    names = labels([group[0].config for group in repeated])
+    styles = _styles([method_of(group[0].config) for group in repeated])
+    return [Group(*entry) for entry in zip(repeated, names, styles, strict=True)]
+
+
+def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
+    found = [run.summary.average_accuracy for run in runs if run.summary is not None]
+    known = [value for value in found if value is not None]
+    mean = sum(known) / len(known) if known else -1.0
+    return mean, fingerprint(runs[0].config)  # the second makes ties come out the same each time
+
+
+def _styles(methods: Sequence[str]) -> list[int]:
+    """A style for each, all different as far as they go; UCL and fine-tuning always have theirs."""
+    taken: set[int] = set()
+    kept = {style for method, style in _PREFERRED_STYLE.items() if method in methods}
+    chosen = []
+    for number, method in enumerate(methods):
+        own = _PREFERRED_STYLE.get(method)
+        if own is None or own in taken:
+            free = (style for style in range(STYLES) if style not in taken | kept)
+            own = next(free, number % STYLES)
+        taken.add(own)
+        chosen.append(own)
+    return chosen
+
+
+def _known(seeds: Sequence[int], values: Sequence[Number]) -> dict[int, float]:
+    pairs: Mapping[int, Number] = dict(zip(seeds, values, strict=True))
+    return {seed: value for seed, value in pairs.items() if value is not None}
