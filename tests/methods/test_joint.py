@@ -46,7 +46,9 @@ def test_the_data_are_those_of_all_tasks_so_far_in_order() -> None:
         assert torch.equal(begun.inputs, torch.cat([batch.inputs for batch in expected]))
         assert torch.equal(begun.targets, torch.cat([batch.targets for batch in expected]))
         if known > 1:  # a single task's number stands for all examples
-            owners = torch.cat([torch.full_like(batch.targets, batch.task) for batch in expected])
+            owners = torch.cat(
+                [torch.full((len(task.train),), task.index) for task in tasks[:known]]
+            )
             assert torch.equal(torch.as_tensor(begun.task), owners)
 
 
@@ -129,12 +131,12 @@ def test_loaders_are_read_into_memory() -> None:
 def test_it_forgets_nothing_and_fine_tuning_does(heads: bool) -> None:
     def first_task(make: type[Joint] | type[FineTuning], seed: int) -> float:
         method: Method = make(mlp(heads=heads, outputs=10, seed=seed))
-        tasks = permuted_digits(2)
+        tasks = permuted_digits(2, train=400)
         for task in tasks:
             learn(method, task, epochs=6, lr=3e-3, optimizer=adam, seed=seed)
         return accuracy(method, tasks[0])
 
     joint = mean(first_task(Joint, seed) for seed in range(3))
     forgetful = mean(first_task(FineTuning, seed) for seed in range(3))
-    assert joint > 0.85
+    assert joint > 0.8
     assert joint > forgetful + 0.1

@@ -24,7 +24,7 @@ def pairs(batch: int = 7, classes: int = 5) -> tuple[Tensor, Tensor]:
 
 
 def some_task(index: int, classes: int | None = 3) -> Task:
-    data = Data(torch.randn(12, 4), torch.arange(12) % 3, task=index)
+    data = Data(torch.randn(12, 4), torch.arange(12) % (classes or 3), task=index)
     return Task(f"task {index}", index, data, classes=classes)
 
 
@@ -35,15 +35,15 @@ def trunk() -> nn.Sequential:
 def move(model: nn.Module) -> None:
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += 0.3 * torch.randn_like(parameter)
+            parameter.add_(torch.randn_like(parameter), alpha=0.3)
 
 
 def two_old_tasks() -> LwF:
     """A network with heads of 3 and 2 classes that moved since, and a head for a third task."""
     method = LwF(MultiHead(trunk(), features=6))
     for index, classes in enumerate((3, 2)):
-        method.begin_task(some_task(index, classes=classes if classes == 3 else 3))
-        method.end_task(some_task(index))
+        method.begin_task(some_task(index, classes))
+        method.end_task(some_task(index, classes))
     method.begin_task(some_task(2))
     move(method.model)
     return method
@@ -220,8 +220,8 @@ def test_the_teacher_is_frozen_in_evaluation_and_not_the_optimisers_affair() -> 
 def test_a_state_brings_its_teacher_along_or_its_absence() -> None:
     method = two_old_tasks()
     fresh = LwF(MultiHead(trunk(), features=6))
-    for index in range(3):
-        fresh.begin_task(some_task(index))
+    for index, classes in enumerate((3, 2, 3)):
+        fresh.begin_task(some_task(index, classes))
     early = {name: value.clone() for name, value in fresh.state_dict().items()}
     fresh.load_state_dict(method.state_dict())
     x = torch.randn(5, 4)

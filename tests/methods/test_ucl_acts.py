@@ -46,7 +46,7 @@ def network(sizes: tuple[int, ...], seed: int) -> nn.Sequential:
 
 
 def learn(method: Method, x: Tensor, y: Tensor, epochs: int, batch: int) -> None:
-    optimizer = torch.optim.Adam(method.parameter_groups(lr=1e-3))
+    optimizer = torch.optim.Adam(method.parameter_groups(lr=4e-3))
     for _ in range(epochs):
         for rows in torch.randperm(len(x)).split(batch):
             loss = F.cross_entropy(method.model(x[rows]), y[rows])
@@ -79,23 +79,23 @@ def ucl(net: nn.Module, tasks: list[Examples], seed: int) -> UCL:
 
 
 def test_on_a_toy_problem_ucl_forgets_less() -> None:
-    """By at least 12 points over 5 seeds (measured: XX)."""
+    """By at least 20 points over 5 seeds (when this was written: 4 instead of 29 points)."""
     plain, held = [], []
     for seed in SEEDS:
         net, tasks = network((20, 50, 8), seed), two_sets_of_prototypes(seed)
-        plain.append(forgetting(Method(net), tasks, epochs=12, batch=16))
-        held.append(forgetting(ucl(net, tasks, seed), tasks, epochs=12, batch=16))
-    assert mean(held) < mean(plain) - 0.12
+        plain.append(forgetting(Method(net), tasks, epochs=6, batch=16))
+        held.append(forgetting(ucl(net, tasks, seed), tasks, epochs=6, batch=16))
+    assert mean(held) < mean(plain) - 0.20
 
 
 def test_on_the_digits_ucl_forgets_less() -> None:
-    """By at least 25 points over 5 seeds."""
+    """By at least 30 points over 5 seeds (when this was written: 7 instead of 45 points)."""
     plain, held = [], []
     for seed in SEEDS:
         net, tasks = network((64, 100, 10), seed), permuted_digits(seed)
-        plain.append(forgetting(Method(net), tasks, epochs=10, batch=32))
-        held.append(forgetting(ucl(net, tasks, seed), tasks, epochs=10, batch=32))
-    assert mean(held) < mean(plain) - 0.25
+        plain.append(forgetting(Method(net), tasks, epochs=5, batch=32))
+        held.append(forgetting(ucl(net, tasks, seed), tasks, epochs=5, batch=32))
+    assert mean(held) < mean(plain) - 0.30
 
 
 @pytest.fixture(scope="module")

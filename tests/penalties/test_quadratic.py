@@ -62,14 +62,6 @@ def test_all_forms_agree_with_the_formula(shapes: list[tuple[int, ...]]) -> None
     torch.testing.assert_close(added, [p + s for p, s in zip(present, slopes, strict=True)])
 
 
-def test_a_negative_strength_takes_the_gradient_away_again() -> None:
-    held = springs(SHAPES)
-    gradients = [torch.zeros_like(weight) for weight in held[0]]
-    add_quadratic_gradient(gradients, *held, 3.0)
-    add_quadratic_gradient(gradients, *held, -3.0)
-    assert not any(gradient.any() for gradient in gradients)
-
-
 def test_at_the_anchor_there_is_neither_value_nor_pull() -> None:
     """Exactly: no rounding may be left over from adding and taking away."""
     weights, _, importances = springs(SHAPES)

@@ -89,9 +89,11 @@ def agree_by_element(
     shape: Iterable[int],
     function: Callable[[Tensor], Tensor],
     mirror: Callable[[SetTensor], SetTensor],
+    whole: bool = True,
 ) -> None:
     """`function` of a tensor in which every element is a node of its own: each element of the
-    result comes from the same nodes for both."""
+    result comes from the same nodes for both. If the rule names the `whole` of what matters (one
+    that passes on feature by feature does not), then whatever changes the result is among them."""
     shape = tuple(shape)
     count = int(torch.Size(shape).numel())
     size = function(torch.randn(shape)).numel()
@@ -105,4 +107,21 @@ def agree_by_element(
         made = oracle.linear("make", inputs(1, 1), count).reshape(*shape)
         oracle.linear("read", mirror(made).reshape(1, -1), 1)
 
-    agree(net, torch.randn(1, 1), twice)
+    example = torch.randn(1, 1)
+    agree(net, example, twice)
+    if whole:
+        named = sources(trace_all(net, example))["read"]
+        for node, changed in enumerate(changes(function, torch.randn(shape))):
+            assert all(node in named[element] for element in changed), node
+
+
+def changes(function: Callable[[Tensor], Tensor], x: Tensor) -> Iterable[list[int]]:
+    """For each element of `x` the elements of the result that change with it."""
+
+    def result(nudge: Tensor) -> Tensor:
+        torch.manual_seed(0)
+        return function(x + nudge.view(x.shape)).reshape(-1).nan_to_num()
+
+    nudges = 0.1 * torch.eye(x.numel())
+    before = result(0 * nudges[0])
+    return [(result(nudge) != before).nonzero().flatten().tolist() for nudge in nudges]

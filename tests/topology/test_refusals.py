@@ -93,6 +93,12 @@ def test_a_refusal_is_not_lost_when_the_model_or_an_operator_swallows_it() -> No
     with pytest.raises(UnsupportedLayerError, match="`cumsum`"):
         trace_all(Net(swallow, a=nn.Linear(2, 3)), torch.randn(1, 2))
 
+    net = Net(lambda m, x: m.a(x) // m.a.bias, a=nn.Linear(2, 3))
+    with pytest.raises(
+        UnsupportedLayerError, match=r"`floor_divide` .* parameter of the layer `a`"
+    ):
+        trace_all(net, torch.randn(1, 2))
+
 
 def test_layers_that_the_example_does_not_reach_are_all_listed() -> None:
     net = Net(
@@ -142,7 +148,7 @@ def test_a_look_at_weights_is_no_use_of_them() -> None:
     def forward(m: Net, x: Tensor) -> Tensor:
         m.size = m.a.weight.square().sum() + m.a.weight.abs().mean()
         x = x.to(m.a.weight).type_as(m.b.bias).to(m.b.weight.dtype)
-        h = m.a(x) + torch.zeros_like(m.a.bias)
+        h = m.a(x) + torch.zeros_like(m.a.bias) + torch.ones(()).expand_as(m.a.bias)
         result: Tensor = m.b(h.view(-1, m.b.weight.shape[1]))
         return result
 

@@ -117,6 +117,26 @@ def test_own_hooks_that_change_inputs_and_outputs_are_part_of_the_model() -> Non
     assert found["2"] == [{3}, {4}, {5}]
 
 
+def test_a_layer_that_hands_out_memory_which_others_see() -> None:
+    """One of its own features many times, or even its input: the nodes are its own."""
+
+    class Wide(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return super().forward(input)[:, :1].expand(-1, self.out_features)
+
+    class Same(nn.Linear):
+        def forward(self, input: Tensor) -> Tensor:
+            return input
+
+    def forward(m: Net, x: Tensor) -> Tensor:
+        h = m.a(x)
+        result: Tensor = m.d(torch.cat([m.b(h), m.c(h), h], dim=1))
+        return result
+
+    net = Net(forward, a=nn.Linear(2, 2), b=Wide(2, 2), c=Same(2, 2), d=nn.Linear(6, 1))
+    assert sources(trace_all(net, torch.randn(1, 2)))["d"] == [{2}, {3}, {4}, {5}, {0}, {1}]
+
+
 def test_an_opaque_module_that_hands_its_input_through() -> None:
     """What comes out counts as an input; whoever else reads the same tensor sees the nodes."""
 

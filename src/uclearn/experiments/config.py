@@ -92,16 +92,12 @@ class RunConfig(Settings):
         check_network(self.benchmark, self.network)
         _check_plan(self.make_plan())
         # the constructors know their ranges: let them say so now and not in an hour
-        build(
-            self.method, trial.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1)
-        )
+        build(self.method, trial.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1))
         return self
 
     def make_plan(self, checkpoint_seconds: float = 30.0) -> Plan:
         """The plan, with the run's seed."""
-        return Plan(
-            **self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds
-        )
+        return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
 
     def setting(self, part: str, key: str) -> Any:
         """One setting of a part of the method."""

@@ -34,7 +34,9 @@ def parse_setting(text: str) -> tuple[str, Any]:
     key, equals, value = text.partition("=")
     key = key.strip()
     if not equals or not key:
-        raise SettingError(f"A setting is written `part.key=value`, as `ucl.beta=0.01`, got {text!r}.")
+        raise SettingError(
+            f"A setting is written `part.key=value`, as `ucl.beta=0.01`, got {text!r}."
+        )
     return key, parse_value(value.strip(), key)
 
 
@@ -51,7 +53,7 @@ def parse_value(text: str, key: str) -> Any:
     if _BARE_WORD.fullmatch(text):
         return text
     raise SettingError(
-        f"The value of `{key}` must be a number, true, false, none, a word, a \"quoted text\" or a "
+        f'The value of `{key}` must be a number, true, false, none, a word, a "quoted text" or a '
         f"[list], got {text!r}."
     )
 

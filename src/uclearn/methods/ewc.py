@@ -81,7 +81,7 @@ class EWC(Method):
         self.fisher_batch, self.closed_form = fisher_batch, closed_form
         self.memory = Memory(self.model, plain)
         self.register_buffer("tasks_done", torch.tensor(0))
-        self.register_buffer("rest", torch.tensor(0.0))
+        self.register_buffer("rest", self.memory.anchor.tensors()[0].new_zeros(()))
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """`strength/2 * sum F (theta - theta')^2`, not divided by anything."""

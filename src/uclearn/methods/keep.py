@@ -14,15 +14,16 @@ class Kept(NamedTuple):
 
     parameter: nn.Parameter
     mask: Tensor
-    """bool, broadcastable to the parameter: what is kept."""
+    """Broadcastable to the parameter: 1 for what is kept, else 0."""
     values: Tensor
     """Like the parameter."""
 
 
 def keep(parameter: nn.Parameter, mask: Tensor) -> Iterable[Kept]:
-    """The masked elements as they are now; nothing where nothing is masked."""
+    """The elements where the mask (bool) is true, as they are now; nothing where none is."""
     if bool(mask.any()):
-        yield Kept(parameter, mask, parameter.detach().clone())
+        # as numbers: on a CPU arithmetic is several times as fast as filling and choosing
+        yield Kept(parameter, mask.to(parameter.dtype), parameter.detach().clone())
 
 
 @torch.no_grad()
@@ -30,14 +31,14 @@ def mask_gradients(kept: Iterable[Kept]) -> None:
     """Their gradients become exactly 0, before an optimiser can make a step out of a tiny one."""
     for parameter, mask, _ in kept:
         if parameter.grad is not None:
-            parameter.grad.masked_fill_(mask, 0)
+            parameter.grad.addcmul_(parameter.grad, mask, value=-1)  # g - g = 0, g - 0 = g
 
 
 @torch.no_grad()
 def put_back(kept: Iterable[Kept]) -> None:
     """They get their values back: momentum and weight decay move without any gradient."""
     for parameter, mask, values in kept:
-        torch.where(mask, values, parameter, out=parameter)
+        parameter.lerp_(values, mask.expand_as(parameter))  # exact at both ends
 
 
 JOINED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.Embedding)

@@ -103,11 +103,6 @@ class Memory(nn.Module):
             weights, anchors, importances = zip(*trained, strict=True)
             add_quadratic_gradient(gradients, weights, anchors, importances, strength)
 
-    def take_gradient_from(self, gradients: Sequence[Tensor], strength: float) -> None:
-        """Take the penalty's gradient away from `gradients`, one per weight, in place."""
-        held = self.weights(), self.anchor.tensors(), self.importance.tensors()
-        add_quadratic_gradient(gradients, *held, -strength)
-
     def remember(self) -> None:
         """The weights as they are now are what must not be forgotten."""
         self.anchor.take(self.weights())

@@ -17,6 +17,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.memory import Memory, NamedTensors
+from uclearn.penalties.quadratic import pieces
 
 
 class Path(nn.Module):
@@ -42,35 +43,54 @@ class Path(nn.Module):
             memory: what the penalty holds the weights to.
             strength: of the penalty that `.grad` contains; 0 where it contains none.
         """
-        weights = memory.weights()
-        for weight, gradient in zip(weights, self.gradient.tensors(), strict=True):
+        springs = zip(
+            self.gradient.tensors(),
+            self.before.tensors(),
+            memory.weights(),
+            memory.anchor.tensors(),
+            memory.importance.tensors(),
+            strict=True,
+        )
+        for kept, before, weight, anchor, importance in springs:
             if weight.grad is None:
-                gradient.zero_()
+                kept.zero_()
+            elif strength:
+                _subtract_pull((kept, before, weight.grad, weight, anchor, importance), strength)
             else:
-                gradient.copy_(weight.grad)
-        if strength:
-            memory.take_gradient_from(self.gradient.tensors(), strength)
-        self.before.take(weights)
+                kept.copy_(weight.grad)
+            before.copy_(weight)
         self._recorded = True
 
     @torch.no_grad()
-    def advance(self, memory: Memory) -> list[Tensor]:
-        """After the move: `W += gradient * (before - now)`; the movements, negated."""
+    def advance(self, memory: Memory) -> None:
+        """After the move: `W += gradient * (before - now)`."""
         if not self._recorded:
             raise TaskError(
                 "`end_step` was called, but the gradient of this step is not known. Call "
                 "`method.adjust_gradients()` after backward and before the optimiser moves."
             )
         self._recorded = False
-        backward = self.before.tensors()
-        now: list[Tensor] = list(memory.weights())
-        torch._foreach_sub_(backward, now)
-        torch._foreach_addcmul_(self.integral.tensors(), self.gradient.tensors(), backward)
-        return backward
+        steps = zip(
+            self.integral.tensors(),
+            self.gradient.tensors(),
+            self.before.tensors(),
+            memory.weights(),
+            strict=True,
+        )
+        for tensors in steps:
+            for integral, gradient, before, now in pieces(tensors):
+                integral.addcmul_(gradient, before.sub_(now))
 
     def restart(self) -> None:
         """A new path begins here."""
         torch._foreach_zero_(self.integral.tensors())
+
+
+def _subtract_pull(tensors: tuple[Tensor, ...], strength: float) -> None:
+    """`kept = gradient - strength * importance (weight - anchor)`, with `scratch` to work in."""
+    for kept, scratch, gradient, weight, anchor, importance in pieces(tensors):
+        torch.sub(weight, anchor, out=scratch)
+        torch.addcmul(gradient, scratch, importance, value=-strength, out=kept)
 
 
 def check_followed(memory: Memory, evidence: Sequence[Tensor]) -> None:

@@ -24,15 +24,29 @@ class WithReplay(Wrapper):
 
     The memory is a reservoir: of all examples seen, each is equally likely to be in it. An epoch
     goes once through the new examples and, shuffled among them, through so many remembered ones
-    that they make up `share` of it, each as often as any other. So an epoch is 1/(1 - share) times as
-    long as without replay (twice at 0.5) and stays so, whatever the number of tasks; with heads,
-    batches mix tasks. Memory: `size` prepared examples.
+    that they make up `share` of it, each as often as any other; while t tasks are remembered at
+    most t/(t + 1), which is their fair part. So an epoch is at most 1/(1 - share) times as long
+    as without replay (twice at 0.5), whatever the number of tasks. With heads, batches mix tasks.
+    It holds `size` prepared examples.
 
     Args:
         method: the method that is wrapped; not copied.
         size: how many examples are kept, over all tasks together.
-        share: of the examples of an epoch, the part that comes from the memory.
+        share: of the examples of an epoch, the part that comes from the memory. More is better up
+            to a point, and costs time.
         seed: of what is kept.
+
+    >>> from torch import nn
+    >>> from uclearn.tasks import Data
+    >>> method = WithReplay(Method(nn.Linear(2, 2)), size=10)
+    >>> for t in range(3):
+    ...     task = Task(f"task {t}", t, Data(torch.zeros(50, 2), torch.zeros(50).long(), task=t))
+    ...     begun = method.begin_task(task)
+    ...     print(len(begun.train), len(method.memory))
+    ...     method.end_task(begun)
+    50 0
+    100 10
+    100 10
     """
 
     def __init__(
@@ -109,6 +123,8 @@ class Replayed:
         self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
     ) -> Iterator[Batch]:
         """One epoch of batches; see `iterate`. The batches of a loader are each added to."""
+        if not len(self.memory):
+            return self.fresh.batches(size, generator, start, drop_last)
         if isinstance(self.fresh, FromLoader):
             return self._added_to_each(size, generator, start, drop_last)
         return self._shuffled_together(size, generator, start, drop_last)
@@ -155,7 +171,9 @@ class Replayed:
 
     def _replays(self, fresh: int) -> int:
         """How many remembered examples come with so many new ones."""
-        return round(fresh * self.share / (1 - self.share)) if len(self.memory) else 0
+        old = self.memory.task_count()
+        share = min(self.share, old / (old + 1))
+        return round(fresh * share / (1 - share))
 
 
 def _merged(fresh: Batch, remembered: Batch) -> Batch:

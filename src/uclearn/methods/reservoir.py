@@ -56,6 +56,10 @@ class Reservoir(nn.Module):
         """How many examples are kept now."""
         return len(self.tasks)
 
+    def task_count(self) -> int:
+        """How many tasks the kept examples come from."""
+        return int(self.tasks.bincount().count_nonzero())
+
     def remember(self, data: DataLike) -> None:
         """Let all examples of `data` pass by; only those that stay are looked at."""
         if isinstance(data, FromLoader):

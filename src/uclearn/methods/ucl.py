@@ -184,7 +184,12 @@ class UCL(Method):
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """Eq. (4) + eq. (5) + beta eq. (6), divided by the examples behind one move of the
-        optimiser (`batch_size`: all micro-batches and processes)."""
+        optimiser (`batch_size`: all micro-batches and processes).
+
+        With gradient accumulation every one of n micro-batches adds its share,
+        `((loss + penalty(batch_size=all)) / n).backward()`, or one of them adds all of it. With
+        several processes whose gradients are averaged each adds `penalty(batch_size=all)`.
+        """
         scale = 1 / self._batch_size(as_step(step, given))
         parameters: list[Tensor] = []
         gradients: list[Tensor] = []

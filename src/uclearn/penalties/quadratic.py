@@ -56,7 +56,7 @@ def quadratic_and_gradient(
     total = parameters[0].new_zeros(())
     gradients = [torch.empty_like(parameter) for parameter in parameters]
     for tensors in zip(gradients, parameters, anchors, importances, strict=True):
-        for gradient, parameter, anchor, importance in _pieces(tensors):
+        for gradient, parameter, anchor, importance in pieces(tensors):
             moved = parameter - anchor
             torch.mul(moved, importance, out=gradient).mul_(strength)
             total += torch.dot(gradient.flatten(), moved.flatten())
@@ -73,7 +73,7 @@ def quadratic_value(
     """The value alone, to be looked at: it has no gradient."""
     total = parameters[0].new_zeros(())
     for tensors in zip(parameters, anchors, importances, strict=True):
-        for parameter, anchor, importance in _pieces(tensors):
+        for parameter, anchor, importance in pieces(tensors):
             moved = parameter - anchor
             total += torch.dot((moved * importance).flatten(), moved.flatten())
     return total * (strength / 2)
@@ -89,24 +89,18 @@ def add_quadratic_gradient(
 ) -> None:
     """Add `strength * importance * (theta - anchor)` to `gradients` in place.
 
-    A negative strength takes the penalty's gradient away again.
-
     >>> gradient = torch.tensor([1.0])
     >>> add_quadratic_gradient([gradient], [torch.tensor([3.0])], [torch.tensor([1.0])],
     ...                        [torch.tensor([2.0])], strength=10.0)
     >>> gradient
     tensor([41.])
     """
-    if parameters[0].device.type != "cpu":  # few large kernels
-        moved = torch._foreach_sub(list(parameters), list(anchors))
-        torch._foreach_addcmul_(list(gradients), moved, list(importances), value=strength)
-        return
     for tensors in zip(gradients, parameters, anchors, importances, strict=True):
-        for gradient, parameter, anchor, importance in _pieces(tensors):
+        for gradient, parameter, anchor, importance in pieces(tensors):
             gradient.addcmul_(parameter - anchor, importance, value=strength)
 
 
-def _pieces(tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
+def pieces(tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
     """Tensors of one shape, in pieces of about `PIECE` elements on a CPU, elsewhere whole."""
     first = tensors[0]
     if first.device.type != "cpu" or first.numel() <= PIECE:

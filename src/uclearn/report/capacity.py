@@ -12,6 +12,8 @@ from typing import Any
 FULL = 0.95
 PACE_TASKS = 5
 """The forecast goes on at the pace of so many last tasks."""
+SMALLEST = 1e-5
+"""Standard deviations are rounded in the records; what became 0 by that is drawn as this."""
 _STANDSTILL = 0.001  # certain nodes gained per task, as a share, that count as none
 
 

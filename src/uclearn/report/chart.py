@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
-from uclearn.report.groups import STYLES, Group
+from uclearn.report.groups import Group
 from uclearn.report.html import Html, tag
 
 Trace: TypeAlias = dict[str, Any]
@@ -53,7 +53,7 @@ def draw(chart: Chart) -> Html:
 def panels(charts: Sequence[Chart]) -> Html:
     """Several charts side by side, as many in a row as fit."""
     cells = [
-        tag("div", {"class": "panel"}, tag("h5", {}, chart.title), draw(chart)) for chart in charts
+        tag("div", {"class": "panel"}, tag("h4", {}, chart.title), draw(chart)) for chart in charts
     ]
     return tag("div", {"class": "panels"}, *cells)
 
@@ -99,6 +99,3 @@ def accuracy_axis(lowest: float, highest: float = 1.0, title: str = "") -> dict[
     top = highest + 0.04 * (highest - bottom)
     axis: dict[str, Any] = {"tickformat": ".0%", "range": [bottom, top]}
     return axis | ({"title": {"text": title}} if title else {})
-
-
-assert len(SYMBOLS) == len(GLYPHS) == STYLES

@@ -66,8 +66,9 @@ class Group:
 
     @property
     def matrices(self) -> list[Matrix]:
-        """The accuracy matrix of each seed."""
-        return [summary.accuracy_matrix for summary in self.summaries]
+        """The accuracy matrix of each seed, of the tasks that were learned."""
+        whole = [summary.accuracy_matrix for summary in self.summaries]
+        return [[row[: len(matrix)] for row in matrix] for matrix in whole]
 
     @property
     def accuracies(self) -> dict[int, float]:
@@ -119,6 +120,11 @@ class Study:
         the best."""
         whole = [group for group in self.groups if group.method == "ucl" and not group.is_ablation]
         return max(whole, key=lambda group: len(group.runs)) if whole else self.groups[0]
+
+    @property
+    def classifies(self) -> bool:
+        """There are accuracies to show."""
+        return self.tasks > 0 and any(group.accuracy is not None for group in self.groups)
 
     @property
     def compared(self) -> list[Group]:

@@ -62,7 +62,7 @@ def table(
 def scrolling(caption: str, *parts: str) -> Html:
     """A table of `parts` that scrolls sideways by itself."""
     whole = tag("table", {}, tag("caption", {}, caption), *parts)
-    region = {"class": "scroll", "role": "region", "aria-label": caption, "tabindex": 0}
+    region: Attributes = {"class": "scroll", "role": "region", "aria-label": caption, "tabindex": 0}
     return tag("div", region, whole)
 
 
@@ -81,10 +81,7 @@ def _cells(row: Sequence[str], kinds: Sequence[str]) -> list[Html]:
     first, *others = row
     return [
         tag("th", {"scope": "row"}, first),
-        *(
-            tag("td", {"class": kind}, text)
-            for text, kind in zip(others, kinds[1:], strict=True)
-        ),
+        *(tag("td", {"class": kind}, text) for text, kind in zip(others, kinds[1:], strict=True)),
     ]
 
 

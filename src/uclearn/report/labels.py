@@ -57,10 +57,10 @@ def benchmark_name(benchmark: str) -> str:
 
 
 def scale_mark(scale: float | None) -> str:
-    """What stands beside everything that comes from scaled runs; empty for full ones.
+    r"""What stands beside everything that comes from scaled runs; empty for full ones.
 
     >>> scale_mark(0.05)
-    'scaled to 5 %'
+    'scaled to 5\xa0%'
     """
     return "" if scale is None else f"scaled to {percent(scale, digits=None)}"
 
@@ -88,9 +88,7 @@ def differing_keys(configs: Sequence[Config]) -> list[str]:
     """The flattened keys in which `configs` are not all the same, the method's settings first."""
     flat = [flatten(config) for config in configs]
     keys = dict.fromkeys(key for one in flat for key in one)
-    differing = [
-        key for key in keys if len({repr(one.get(key, _ABSENT)) for one in flat}) > 1
-    ]
+    differing = [key for key in keys if len({repr(one.get(key, _ABSENT)) for one in flat}) > 1]
     return sorted(differing, key=lambda key: not key.startswith("settings."))
 
 

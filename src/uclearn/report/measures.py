@@ -20,8 +20,9 @@ def mean(values: Iterable[Number]) -> Number:
     (0.75, None, None)
     """
     found = list(values)
-    known = [value for value in found if value is not None]
-    return math.fsum(known) / len(known) if known and len(known) == len(found) else None
+    measured = known(found)
+    complete = measured and len(measured) == len(found)
+    return math.fsum(measured) / len(measured) if complete else None
 
 
 def average_over_tasks(matrix: Matrix) -> list[Number]:
@@ -70,3 +71,30 @@ def mean_matrix(matrices: Sequence[Matrix]) -> list[list[Number]]:
     """
     rows = zip(*matrices, strict=True)
     return [[mean(entries) for entries in zip(*row, strict=True)] for row in rows]
+
+
+def mean_course(seeds: Sequence[Sequence[Number]]) -> list[Number]:
+    """Point by point the mean over seeds.
+
+    >>> mean_course([[0.25, None], [0.75, 0.5]])
+    [0.5, None]
+    """
+    return [mean(values) for values in zip(*seeds, strict=True)]
+
+
+def known(values: Iterable[Number]) -> list[float]:
+    """What was measured.
+
+    >>> known([None, 0.5])
+    [0.5]
+    """
+    return [value for value in values if value is not None]
+
+
+def lowest(tables: Iterable[Iterable[Iterable[Number]]]) -> float:
+    """The least of all that was measured; 0 if nothing was.
+
+    >>> lowest([[[None, 0.5], [0.25, 0.75]]])
+    0.25
+    """
+    return min((v for rows in tables for row in rows for v in known(row)), default=0.0)

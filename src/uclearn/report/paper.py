@@ -8,6 +8,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from uclearn.report.labels import scale_mark
+from uclearn.report.settings import scale_of
+
 _PERMUTED = "main text, Figure 3 (left)"
 _ROWS = "main text, Figure 3 (right)"
 _SPLIT = "main text, Figure 6 (top)"
@@ -46,7 +49,14 @@ class _Benchmark:
 
 _LOWER = "lower than UCL in the figure, no number given"
 
-_NOTMNIST = {"ucl": 0.957, "ewc": 0.84, "si": 0.84, "vcl": 0.901, "vcl+coreset": 0.937, "hat": 0.952}
+_NOTMNIST = {
+    "ucl": 0.957,
+    "ewc": 0.84,
+    "si": 0.84,
+    "vcl": 0.901,
+    "vcl+coreset": 0.937,
+    "hat": 0.952,
+}
 _NOTMNIST_WORDS = {"ucl": _CONSTANT, "ewc": "“around 84 %”", "si": "“around 84 %”"}
 
 _BENCHMARKS: dict[str, _Benchmark] = {
@@ -168,12 +178,13 @@ def published(benchmark: str, method: str) -> Published | None:
 def departures(config: Mapping[str, Any], tasks: int, number: Published) -> list[str]:
     """In what a run with `config` that learned `tasks` tasks is not the paper's experiment.
 
-    >>> departures({"scale": 0.05}, 10, published("permuted-mnist", "ucl"))
-    ['scaled to 5 %']
+    >>> departures({"preset": "best"}, 10, published("permuted-mnist", "ucl"))
+    ['preset best']
     """
     found = []
-    if (scale := config.get("scale")) is not None:
-        found.append(f"scaled to {scale:.3g}" if scale > 1 else f"scaled to {100 * scale:.3g} %")
+    scale = scale_of(config)
+    if scale is not None:
+        found.append(scale_mark(scale))
     if tasks != number.tasks:
         found.append(f"{tasks} tasks instead of {number.tasks}")
     epochs = (config.get("plan") or {}).get("epochs")

@@ -75,7 +75,7 @@ def flatten(config: Config, prefix: str = "") -> dict[str, Any]:
 def ablated(config: Config) -> list[str]:
     """Which of UCL's switches are off, by name.
 
-    >>> ablated({"settings": {"ucl": {"freeze": False, "inflate": True}}})
+    >>> ablated({"method": "ucl", "settings": {"ucl": {"freeze": False, "inflate": True}}})
     ['freeze']
     """
     flat = flatten(config)

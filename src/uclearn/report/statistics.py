@@ -42,8 +42,8 @@ class Estimate:
 def estimate(values: Sequence[float]) -> Estimate | None:
     """The mean of `values` with its 95 % t interval; None without any value.
 
-    >>> estimate([0.25, 0.5])
-    Estimate(mean=0.375, count=2, half_width=1.5882755920)
+    >>> estimate([0.25])
+    Estimate(mean=0.25, count=1, half_width=None)
     """
     count = len(values)
     if count == 0:
@@ -55,9 +55,7 @@ def estimate(values: Sequence[float]) -> Estimate | None:
     return Estimate(mean, count, t_quantile(count - 1) * math.sqrt(variance / count))
 
 
-def paired_difference(
-    ours: Mapping[int, float], reference: Mapping[int, float]
-) -> Estimate | None:
+def paired_difference(ours: Mapping[int, float], reference: Mapping[int, float]) -> Estimate | None:
     """Mean of `ours - reference` over the seeds that both have (keys), with its t interval.
 
     The same seed gives both the same tasks, so most of what varies from seed to seed cancels.

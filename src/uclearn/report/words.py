@@ -5,20 +5,20 @@ from collections.abc import Sequence
 from uclearn.report.statistics import Estimate
 
 UNKNOWN = "–"
-_NARROW = "\N{NARROW NO-BREAK SPACE}"
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 _MINUS = "\N{MINUS SIGN}"
 
 
 def percent(fraction: float | None, digits: int | None = 1) -> str:
-    """With so many digits after the point; None: as many as it has.
+    r"""With so many digits after the point; None: as many as it has.
 
     >>> percent(0.7431), percent(0.05, digits=None), percent(None)
-    ('74.3\u202f%', '5\u202f%', '–')
+    ('74.3\xa0%', '5\xa0%', '–')
     """
     if fraction is None:
         return UNKNOWN
     number = f"{100 * fraction:.{digits}f}" if digits is not None else f"{100 * fraction:g}"
-    return number.replace("-", _MINUS) + _NARROW + "%"
+    return number.replace("-", _MINUS) + _NO_BREAK + "%"
 
 
 def points(difference: float) -> str:

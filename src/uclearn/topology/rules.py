@@ -65,10 +65,9 @@ def rule_for(operation: OpOverload) -> Rule | None:
 
 
 _PASS_ON = (
-    "to _to_copy contiguous clone detach alias lift_fresh type_as tril triu prelu "
-    "dropout native_dropout feature_dropout alpha_dropout feature_alpha_dropout "
-    "softmax _softmax log_softmax _log_softmax "
-    "layer_norm native_layer_norm rms_norm group_norm native_group_norm batch_norm instance_norm"
+    "to _to_copy tril triu prelu softmax log_softmax "
+    "dropout feature_dropout alpha_dropout feature_alpha_dropout "
+    "layer_norm rms_norm group_norm batch_norm instance_norm"
 )
 _ELEMENTWISE = "bernoulli complex floor_divide hardswish log_sigmoid normal polar rrelu"
 _MOVE = (

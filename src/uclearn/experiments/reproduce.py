@@ -1,0 +1,116 @@
+"""What the paper shows, as lists of runs: each figure of supervised learning, by name."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from uclearn.errors import SettingError
+from uclearn.experiments.ablate import ABLATIONS
+from uclearn.experiments.config import RunConfig
+from uclearn.experiments.overrides import resolve
+from uclearn.experiments.published import TABLE, adaptive
+
+SEEDS_MLP, SEEDS_CNN = 5, 8
+"""As in the paper."""
+
+_MLP_METHODS = ("ucl", "ewc", "si", "vcl", "vcl+coreset", "hat")
+_CNN_METHODS = ("ucl", "ewc", "si")
+
+
+class Curve(NamedTuple):
+    """One line of a figure: a method on a benchmark, with settings of its own."""
+
+    benchmark: str
+    method: str
+    overrides: dict[str, Any]
+
+
+class Study(NamedTuple):
+    """A figure of the paper."""
+
+    title: str
+    curves: tuple[Curve, ...]
+    note: str = ""
+
+
+def _methods(benchmarks: Sequence[str], methods: Sequence[str]) -> tuple[Curve, ...]:
+    return tuple(Curve(name, method, {}) for name in benchmarks for method in methods)
+
+
+def _ablations(name: str) -> tuple[Curve, ...]:
+    return tuple(Curve(name, "ucl", overrides) for overrides in ABLATIONS.values())
+
+
+def _initialisations(names: Sequence[str]) -> tuple[Curve, ...]:
+    return tuple(
+        Curve(name, "ucl", overrides) for name in names for overrides in ({}, adaptive(name))
+    )
+
+
+_SMALL = "On notMNIST small; the paper has notMNIST large."
+STUDIES: dict[str, Study] = {
+    "figure-3": Study(
+        "Permuted and Row Permuted MNIST, average accuracy",
+        _methods(("permuted-mnist", "row-permuted-mnist"), _MLP_METHODS),
+    ),
+    "figure-4": Study(
+        "Histograms of standard deviations on Permuted MNIST",
+        _methods(("permuted-mnist",), ("ucl",)),
+    ),
+    "figure-5": Study("Ablation on Permuted MNIST", _ablations("permuted-mnist")),
+    "figure-6": Study(
+        "Split MNIST and Split notMNIST",
+        _methods(("split-mnist", "split-notmnist"), _MLP_METHODS),
+        _SMALL,
+    ),
+    "figure-7": Study(
+        "Split CIFAR-100, Split CIFAR-10/100 and Omniglot",
+        _methods(("split-cifar100", "split-cifar10-100", "omniglot"), _CNN_METHODS),
+    ),
+    "supplement-1": Study(
+        "Constant and adaptive initialisation, Permuted and Row Permuted MNIST",
+        _initialisations(("permuted-mnist", "row-permuted-mnist")),
+    ),
+    "supplement-2": Study(
+        "Constant and adaptive initialisation, Split MNIST and Split notMNIST",
+        _initialisations(("split-mnist", "split-notmnist")),
+        _SMALL,
+    ),
+    "supplement-3": Study("Ablation on Split CIFAR-10/100", _ablations("split-cifar10-100")),
+}
+"""By the name of the figure. The paper's Table 1 needs no run: see `params`."""
+
+
+def study(name: str) -> Study:
+    """The figure called `name`."""
+    if name not in STUDIES:
+        known = ", ".join([*STUDIES, "table-1"])
+        raise SettingError(f"The paper has no {name!r} that could be made here. Known: {known}.")
+    return STUDIES[name]
+
+
+def study_configs(
+    name: str, *, scale: float = 1.0, seeds: int | None = None, preset: str = "paper"
+) -> list[RunConfig]:
+    """All runs of a figure, the seeds of the paper or the share of them that `scale` leaves.
+
+    >>> len(study_configs("figure-5")), len(study_configs("figure-5", scale=0.05))
+    (20, 4)
+    """
+    configs = []
+    for curve in study(name).curves:
+        count = SEEDS_MLP if TABLE[curve.benchmark].hidden else SEEDS_CNN
+        for seed in range(seeds or max(1, math.ceil(count * scale))):
+            configs.append(
+                resolve(
+                    curve.benchmark,
+                    curve.method,
+                    preset=preset,
+                    seed=seed,
+                    scale=scale,
+                    overrides=curve.overrides,
+                )
+            )
+    return configs

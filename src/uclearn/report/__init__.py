@@ -1,0 +1,32 @@
+"""One HTML page from the records of runs, that needs nothing but itself: no network, no torch.
+
+Read in this order: `collect` (folders to runs), `settings`, `labels` and `groups` (runs to what may
+be compared); `measures`, `statistics`, `capacity` and `paper` (the numbers); `html`, `chart`
+and `figure` (how anything is shown), `sections` (what is shown) and `page`.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from uclearn.report.collect import collect
+from uclearn.report.page import page
+from uclearn.report.plotly_source import MissingPlotlyError, plotly_javascript
+from uclearn.storage.atomic import refusal, write_text
+
+__all__ = ["MissingPlotlyError", "write_report"]
+
+
+def write_report(folders: Sequence[Path], out: Path) -> None:
+    """Write the report on all runs at or below `folders` to the HTML file `out`.
+
+    Runs whose configurations differ in nothing but the seed are one group; incomplete and damaged
+    ones are listed and left out of all figures. Needs the extra `report`
+    (`pip install 'uclearn[report]'`).
+    """
+    plotly = plotly_javascript()
+    text = page(collect(folders), plotly)
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal("make", out.parent, error, "Choose another place.") from error
+    write_text(out, text)

@@ -1,0 +1,1 @@
+"""The parts of the page, each a function from a study (or all runs) to markup."""

@@ -1,0 +1,134 @@
+"""The standard deviations of the nodes, layer by layer and task by task: the paper's Figure 4."""
+
+import math
+from collections.abc import Sequence
+
+from uclearn.report.capacity import SMALLEST, Layer
+from uclearn.report.chart import Chart, Trace, color, panels
+from uclearn.report.groups import Group
+from uclearn.report.html import Html, tag
+from uclearn.report.sections.tasks import shown_tasks
+from uclearn.report.words import count, percent
+
+_BINS = 28
+_OVERLAP = 1.7  # how many rows a highest bar reaches up
+
+
+def histograms(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
+    """A panel for each layer, in it a histogram for each task; `seeds` are the layers of each."""
+    pooled = [_pool(layers) for layers in zip(*seeds, strict=True)]
+    charts = [_panel(group, layer, number + 1) for number, layer in enumerate(pooled)]
+    nodes = count(len(seeds), "seed")
+    return tag(
+        "figure",
+        {},
+        panels(charts),
+        tag(
+            "figcaption",
+            {},
+            f"How many nodes have which standard deviation σ after each task ({nodes} together). "
+            "Dotted: the σ that all of a layer's nodes began with; to its left they are certain, "
+            "to its right free. As Figure 4 of the paper, with all nodes.",
+        ),
+    )
+
+
+def histogram(values: Sequence[float], low: float, high: float, bins: int = _BINS) -> list[float]:
+    """The share of `values` in each of `bins` bins, equally wide on a logarithmic axis.
+
+    >>> histogram([1, 10, 90], low=1, high=100, bins=2)
+    [0.3333333333333333, 0.6666666666666666]
+    """
+    width = math.log(high / low) / bins
+    counts = [0] * bins
+    for value in values:
+        counts[min(bins - 1, max(0, int(math.log(value / low) / width)))] += 1
+    return [entry / len(values) for entry in counts]
+
+
+def _pool(layers: Sequence[Layer]) -> Layer:
+    """The nodes of several seeds as those of one."""
+    tasks = min(len(layer.sigma) for layer in layers)
+    sigma = [[value for layer in layers for value in layer.sigma[i]] for i in range(tasks)]
+    return Layer(layers[0].name, layers[0].sigma_init, sigma)
+
+
+def _panel(group: Group, layer: Layer, number: int) -> Chart:
+    rows = shown_tasks(len(layer.sigma))
+    values = [[max(value, SMALLEST) for value in layer.sigma[task]] for task in rows]
+    ends = [*(value for row in values for value in row), layer.sigma_init]
+    low, high = min(ends) / 1.1, max(ends) * 1.1
+    shares = [histogram(row, low, high) for row in values]
+    highest = max(max(row) for row in shares)
+    edges = [low * (high / low) ** (k / _BINS) for k in range(_BINS + 1)]
+    traces: list[Trace] = []
+    for position, (task, row) in enumerate(zip(rows, shares, strict=True)):
+        base = float(len(rows) - position)
+        traces += _ridge(group, edges, row, base, _OVERLAP / highest, task + 1)
+    start: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [layer.sigma_init] * 2,
+        "y": [0.9, len(rows) + _OVERLAP],
+        "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
+        "hovertemplate": f"σ at the start: {layer.sigma_init:.4g}<extra></extra>",
+    }
+    certain = layer.certain()[-1] / layer.nodes
+    return Chart(
+        data=[*traces, start],
+        label=f"Histograms of the standard deviations in layer {number} after each task. After "
+        f"the last, {percent(certain, 0)} lie below the initial {layer.sigma_init:.3g}.",
+        layout={
+            "xaxis": {"type": "log", "title": {"text": "σ of a node"}, "dtick": "D2"},
+            "yaxis": {
+                "tickvals": list(range(len(rows), 0, -1)),
+                "ticktext": [f"task {task + 1}" for task in rows],
+                "showgrid": False,
+                "range": [0.9, len(rows) + _OVERLAP + 0.1],
+            },
+            "margin": {"l": 56, "r": 8, "t": 4, "b": 40},
+        },
+        height=max(240, 26 * len(rows) + 90),
+        title=layer_title(layer, number),
+    )
+
+
+def layer_title(layer: Layer, number: int) -> str:
+    """What heads a layer's panel.
+
+    >>> layer_title(Layer("conv1", 0.1, [[0.1, 0.2]]), 1)
+    'Layer 1 (conv1), 2 nodes'
+    """
+    return f"Layer {number} ({layer.name}), {count(layer.nodes, 'node')}"
+
+
+def _ridge(
+    group: Group, edges: Sequence[float], row: Sequence[float], base: float, unit: float, task: int
+) -> list[Trace]:
+    """One histogram that stands on the height `base`, and points to hover over."""
+    x = [edge for edge in edges for _ in (0, 1)]
+    y = [base, *(base + unit * share for share in row for _ in (0, 1)), base]
+    outline: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": x,
+        "y": y,
+        "fill": "toself",
+        "fillcolor": color(group, 0.35),
+        "line": {"color": color(group), "width": 1.25},
+        "hoverinfo": "skip",
+    }
+    shown = [k for k, share in enumerate(row) if share > 0]
+    points: Trace = {
+        "type": "scatter",
+        "mode": "markers",
+        "x": [math.sqrt(edges[k] * edges[k + 1]) for k in shown],
+        "y": [base + unit * row[k] for k in shown],
+        "text": [
+            f"{percent(row[k])} of the nodes<br>σ {edges[k]:.3g} to {edges[k + 1]:.3g}"
+            for k in shown
+        ],
+        "marker": {"opacity": 0, "size": 8, "color": color(group)},
+        "hovertemplate": f"<b>after task {task}</b>: %{{text}}<extra></extra>",
+    }
+    return [outline, points]

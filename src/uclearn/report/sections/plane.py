@@ -1,0 +1,87 @@
+"""Forgetting against learning accuracy: what was traded for what."""
+
+from uclearn.report.chart import SYMBOLS, Chart, Trace, color, draw, plain
+from uclearn.report.figure import figure
+from uclearn.report.groups import Group, Study
+from uclearn.report.html import Html, table
+from uclearn.report.labels import in_sentence
+from uclearn.report.measures import mean
+from uclearn.report.words import count, listing, percent
+
+
+def plane_figure(study: Study) -> Html:
+    """Each group a point, each of its seeds a small one; nothing for a single task."""
+    groups = [group for group in study.compared if group.forgettings and group.learning_accuracies]
+    if not groups or study.tasks < 2:
+        return Html()
+    rows = [
+        [
+            group.label,
+            percent(mean(group.learning_accuracies.values())),
+            percent(mean(group.forgettings.values())),
+        ]
+        for group in groups
+    ]
+    words = [f"{in_sentence(name)} learns {learn} and forgets {lose}" for name, learn, lose in rows]
+    chart = Chart(
+        data=[trace for group in groups for trace in _points(study, group)],
+        label=f"Scatter chart of forgetting against learning accuracy: {listing(words)}.",
+        layout={
+            "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": ".0%"},
+            "yaxis": {
+                "title": {"text": "forgetting (less is up)"},
+                "tickformat": ".0%",
+                "autorange": "reversed",
+            },
+        },
+        height=380,
+    )
+    return figure(
+        study,
+        "plane",
+        "Learning and forgetting",
+        draw(chart),
+        "Learning accuracy: how well each task was known right after it was learned. Forgetting: "
+        "how far the earlier tasks fell from their best. Best is the upper right corner. Large: "
+        "mean over seeds; small: each seed.",
+        groups=groups,
+        numbers=table(
+            "Learning accuracy and forgetting, means over seeds",
+            ["Method", "Learning accuracy", "Forgetting"],
+            rows,
+        ),
+        saves=True,
+    )
+
+
+def _points(study: Study, group: Group) -> list[Trace]:
+    seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
+    marker = {"color": color(group), "symbol": SYMBOLS[group.style]}
+    name = f"<b>{plain(group.label)}</b>"
+    values = "learns %{x:.1%}<br>forgets %{y:.1%}<extra></extra>"
+    common: Trace = {
+        "type": "scatter",
+        "meta": study.groups.index(group),
+        "name": plain(group.label),
+    }
+    each = common | {
+        "mode": "markers",
+        "x": [group.learning_accuracies[seed] for seed in seeds],
+        "y": [group.forgettings[seed] for seed in seeds],
+        "text": [f"seed {seed}" for seed in seeds],
+        "marker": marker | {"size": 7, "opacity": 0.45},
+        "hovertemplate": f"{name}, %{{text}}<br>{values}",
+        "showlegend": False,
+    }
+    centre = common | {
+        "mode": "markers+text",
+        "x": [mean(each["x"])],
+        "y": [mean(each["y"])],
+        "text": [plain(group.label)],
+        "textposition": "top center",
+        "textfont": {"color": color(group)},
+        "cliponaxis": False,
+        "marker": marker | {"size": 14},
+        "hovertemplate": f"{name}, mean of {count(len(seeds), 'seed')}<br>{values}",
+    }
+    return [each, centre] if len(seeds) > 1 else [centre]

@@ -1,0 +1,104 @@
+"""The outcome in plain words, before any figure."""
+
+from uclearn.report.capacity import certain_share, forecast
+from uclearn.report.figure import slug, swatch
+from uclearn.report.groups import Group, Study
+from uclearn.report.html import Html, join, mark, paragraph, tag
+from uclearn.report.labels import in_sentence
+from uclearn.report.measures import mean_course
+from uclearn.report.sections.capacity_map import outlook_words
+from uclearn.report.sections.uncertainty import node_histories
+from uclearn.report.words import count, listing, percent, points
+
+_MOST_BARS = 8
+
+
+def card(study: Study) -> Html:
+    """One study: what each method keeps, how sure that is, and where the network is heading."""
+    link = tag("a", {"href": f"#{slug(study)}"}, study.name)
+    return tag(
+        "article",
+        {"class": "card"},
+        tag("h3", {}, link, *([" ", mark(study.mark)] if study.mark else [])),
+        tag("p", {"class": "lead"}, headline(study)),
+        _bars(study),
+        paragraph(" ".join([certainty(study), *_outlook(study)])),
+    )
+
+
+def headline(study: Study) -> str:
+    """What each method keeps: "UCL keeps 74 %, fine-tuning 51 %."."""
+    groups = [group for group in study.compared if group.accuracy is not None]
+    if not groups:
+        return "These runs hold no accuracies."
+    first = study.reference if study.reference in groups else groups[0]
+    ordered = [first, *(group for group in groups if group is not first)]
+    means = [group.accuracy.mean for group in ordered if group.accuracy is not None]
+    rounded = [percent(mean, 0) for mean in means]
+    digits = 0 if len(set(rounded)) == len(rounded) else 1
+    shown = [
+        f"{in_sentence(group.label)} {percent(mean, digits)}"
+        for group, mean in zip(ordered, means, strict=True)
+    ]
+    (name, number), others = shown[0].rsplit(" ", 1), shown[1:]
+    verb = "keeps" if study.tasks > 1 else "reaches"
+    sentence = ", ".join([f"{name} {verb} {number}", *others])
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def certainty(study: Study) -> str:
+    """How far the difference to the next best is beyond chance."""
+    first = study.reference
+    rivals = [g for g in study.compared if g is not first and g.accuracy is not None]
+    seeds = count(len(first.runs), "seed")
+    if first.accuracy is None or not rivals:
+        return f"Measured with {seeds}."
+    rival = next((group for group in rivals if group.method != "joint"), rivals[0])
+    difference = first.against(rival)
+    name = in_sentence(rival.label)
+    if difference is None:
+        return f"{first.label} and {name} share no seed, so they cannot be compared in pairs."
+    ahead = "ahead of" if difference.mean >= 0 else "behind"
+    gap = points(abs(difference.mean)).lstrip("+")
+    if difference.low is None or difference.high is None:
+        return (
+            f"{first.label} is {gap} points {ahead} {name}, with one seed: nothing says yet how "
+            "much of that is chance."
+        )
+    ends = listing([points(difference.low), points(difference.high)])
+    verdict = "" if difference.excludes_zero else ", so this may be chance"
+    return (
+        f"{first.label} is {gap} points {ahead} {name}: with 95 % confidence the difference lies "
+        f"between {ends} ({count(difference.count, 'seed')}, paired){verdict}."
+    )
+
+
+def _outlook(study: Study) -> list[str]:
+    histories = list(node_histories(study.reference).values())
+    if not histories:
+        return []
+    course = mean_course([certain_share(layers) for layers in histories])
+    shares = [share for share in course if share is not None]
+    return [
+        f"{percent(shares[-1], 0)} of the nodes of {in_sentence(study.reference.label)} are "
+        f"certain. {outlook_words(forecast(shares), len(shares))}"
+    ]
+
+
+def _bars(study: Study) -> Html:
+    groups = [group for group in study.compared if group.accuracy is not None][:_MOST_BARS]
+    return tag("ul", {"class": "bars"}, *(_bar(group) for group in groups))
+
+
+def _bar(group: Group) -> Html:
+    found = group.accuracy
+    assert found is not None
+    spread = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
+    style = f"--share:{100 * found.mean:.2f}%;--color:var(--series-{group.style})"
+    return tag(
+        "li",
+        {"style": style},
+        tag("span", {"class": "name"}, swatch(group), group.label),
+        tag("span", {"class": "value"}, join([percent(found.mean), spread])),
+        tag("span", {"class": "bar", "aria-hidden": "true"}),
+    )

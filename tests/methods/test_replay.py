@@ -1,0 +1,306 @@
+"""Replay: what an epoch holds, that the wrapper is the method it wraps, and that it helps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from statistics import mean
+from typing import Any, Unpack
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.methods.small_tasks import accuracy, adam, learn, mlp, permuted_digits
+from uclearn.errors import DataError, SettingError, TaskError
+from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.finetuning import FineTuning
+from uclearn.methods.registry import build
+from uclearn.methods.replay import Replayed, WithReplay
+from uclearn.networks import MultiHead, run
+from uclearn.tasks import Batch, Data, FromLoader, Task, iterate
+
+
+def numbered_task(index: int, examples: int = 40) -> Task:
+    """The inputs say which task and which example they are."""
+    numbers = torch.arange(examples)
+    inputs = torch.stack([torch.full((examples,), index), numbers], dim=1).float()
+    return Task(f"task {index}", index, Data(inputs, numbers % 2, task=index), classes=2)
+
+
+def remembering(tasks: int, **settings: Any) -> WithReplay:
+    """After some tasks."""
+    method = WithReplay(FineTuning(nn.Linear(2, 2)), **settings)
+    for index in range(tasks):
+        method.end_task(method.begin_task(numbered_task(index)))
+    return method
+
+
+def epoch(train: Replayed | Any, seed: int = 0, **others: Any) -> list[Batch]:
+    return list(iterate(train, 16, torch.Generator().manual_seed(seed), **others))
+
+
+def owners(batches: Iterable[Batch]) -> Tensor:
+    return torch.cat([torch.as_tensor(b.task).expand(len(b.targets)) for b in batches])
+
+
+# -- what an epoch holds -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("share", "old_tasks", "expected"),
+    [
+        (0.5, 1, 40),  # 40 new ones, as many old ones
+        (0.5, 5, 40),  # whatever the number of tasks
+        (0.2, 3, 10),
+        (0.75, 1, 40),  # one old task: not more than the new one
+        (0.75, 2, 80),
+        (0.75, 6, 120),  # at most 3/4
+    ],
+)
+def test_an_epoch_holds_all_new_examples_once_and_its_share_of_old_ones(
+    share: float, old_tasks: int, expected: int
+) -> None:
+    method = remembering(old_tasks, size=25, share=share)
+    train = method.begin_task(numbered_task(old_tasks)).train
+    batches = epoch(train)
+    whose = owners(batches)
+    assert len(train) == len(whose) == 40 + expected
+    assert sum(whose == old_tasks) == 40
+    inputs = torch.cat([batch.inputs for batch in batches])
+    fresh = inputs[whose == old_tasks, 1]
+    assert fresh.sort().values.tolist() == list(range(40))
+    assert torch.equal(inputs[:, 0].long(), whose)
+    assert torch.equal(inputs[:, 1].long() % 2, torch.cat([b.targets for b in batches]))
+
+
+@pytest.mark.parametrize("size", [7, 40, 100])
+def test_every_remembered_example_comes_as_often_as_any_other(size: int) -> None:
+    method = remembering(3, size=size)
+    kept = len(method.memory)
+    train = method.begin_task(numbered_task(3)).train
+    counts = torch.zeros(kept)
+    for seed in range(30):
+        inputs = torch.cat([batch.inputs for batch in epoch(train, seed)])
+        old = inputs[inputs[:, 0] < 3]
+        same = (old[:, None] == method.memory.inputs[None]).all(2)  # (old, kept)
+        once = same.sum(0)
+        assert once.max() - once.min() <= 1
+        counts += once
+    assert counts.min() > 0  # over some epochs, all of them
+    assert counts.sum() == 30 * 40
+
+
+def test_the_order_follows_the_generator_and_an_epoch_can_be_resumed_anywhere() -> None:
+    train = remembering(2, size=20).begin_task(numbered_task(2)).train
+    whole, again, resumed = epoch(train), epoch(train), epoch(train, start=3)
+    assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(whole, again, strict=True))
+    assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(whole[3:], resumed, strict=True))
+    other = epoch(train, seed=1)
+    assert not torch.equal(whole[0].inputs, other[0].inputs)
+    assert len(epoch(train, drop_last=True)) == 5
+    assert {len(batch.targets) for batch in epoch(train, drop_last=True)} == {16}
+
+
+def test_old_examples_stand_in_every_part_of_an_epoch() -> None:
+    train = remembering(2, size=20).begin_task(numbered_task(2)).train
+    shares = torch.stack([(owners([b]) < 2).float().mean() for b in epoch(train)])
+    assert shares.min() > 0.1
+    assert shares.max() < 0.9
+
+
+@pytest.mark.parametrize("size", [10, 60])
+def test_examples_can_be_picked_by_position(size: int) -> None:
+    """Positions, subsets, targets and an epoch without a generator tell the same story."""
+    train = remembering(2, size=size).begin_task(numbered_task(2)).train
+    in_order = list(iterate(train, 16))
+    inputs = torch.cat([batch.inputs for batch in in_order])
+    targets = torch.cat([batch.targets for batch in in_order])
+    assert torch.equal(train.all_targets(), targets)
+    some = torch.tensor([79, 3, 41, 40, 0, 60])
+    picked, subset = train.batch(some), train.subset(some)
+    for batch in (picked, subset.batch(torch.arange(6))):
+        assert torch.equal(batch.inputs, inputs[some])
+        assert torch.equal(batch.targets, targets[some])
+        assert torch.equal(torch.as_tensor(batch.task), inputs[some, 0].long())
+    old = inputs[40:].unique(dim=0)
+    assert len(old) == min(size, 40)  # a memory larger than its part is drawn from evenly
+
+
+def test_the_batches_of_a_loader_are_each_added_to() -> None:
+    method = remembering(1, size=10)
+    data = numbered_task(1).train
+    loader = [data.batch(rows)[:2] for rows in torch.arange(40).split(12)]
+    task = Task("loaded", 1, FromLoader(loader, task=1), classes=2)
+    begun = method.begin_task(task)
+    batches = epoch(begun.train)
+    assert [len(batch.targets) for batch in batches] == [24, 24, 24, 8]
+    assert all(int((owners([batch]) == 1).sum()) * 2 == len(batch.targets) for batch in batches)
+    resumed = epoch(begun.train, start=2)
+    assert all(torch.equal(a.inputs, b.inputs) for a, b in zip(batches[2:], resumed, strict=True))
+    method.end_task(begun)
+    assert method.memory.seen == 80
+    with pytest.raises(DataError, match=r"picked one by one.*`stored\(data\)`"):
+        begun.train.batch(torch.tensor([0]))
+
+
+# -- the wrapper is the method that it wraps ---------------------------------------------------
+
+
+class Recorder(Method):
+    """Notes what is said to it."""
+
+    closed_form = True
+
+    def __init__(self) -> None:
+        super().__init__(nn.Linear(2, 2))
+        self.said: list[tuple[str, Any]] = []
+
+    def begin_task(self, task: Task) -> Task:
+        self.said.append(("begin_task", task))
+        return super().begin_task(task)
+
+    def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
+        self.said.append(("parameter_groups", lr))
+        return super().parameter_groups(lr)
+
+    def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        self.said.append(("begin_step", step or given))
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        self.said.append(("penalty", step or given))
+        return torch.tensor(7.0)
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        self.said.append(("adjust_gradients", step or given))
+
+    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        self.said.append(("end_step", step or given))
+
+    def end_task(
+        self,
+        task: Task | None = None,
+        losses: Losses | None = None,
+        *,
+        inputs: Iterable[Any] | None = None,
+    ) -> None:
+        self.said.append(("end_task", (task, losses, inputs)))
+
+    def inference(self, task: int | None = None) -> Any:
+        self.said.append(("inference", task))
+        return super().inference(task)
+
+
+def test_every_word_is_passed_on() -> None:
+    inner = Recorder()
+    method = WithReplay(inner)
+    task, step = numbered_task(0), Step(batch_size=3)
+    begun = method.begin_task(task)
+    method.parameter_groups(lr=0.5)
+    method.begin_step(step)
+    assert method.penalty(batch_size=3) == 7
+    method.adjust_gradients(step)
+    method.end_step(step)
+    losses: Losses = list
+    method.end_task(begun, losses, inputs=[1])
+    with method.inference(2) as network:
+        assert network is inner.model
+    assert inner.said == [
+        ("begin_task", task),
+        ("parameter_groups", 0.5),
+        ("begin_step", step),
+        ("penalty", {"batch_size": 3}),
+        ("adjust_gradients", step),
+        ("end_step", step),
+        ("end_task", (begun, losses, [1])),
+        ("inference", 2),
+    ]
+    assert method.model is inner.model
+    assert method.closed_form
+
+
+def test_the_network_is_in_the_state_once() -> None:
+    state = WithReplay(FineTuning(nn.Linear(2, 2))).state_dict()
+    assert sorted(state) == [
+        "memory.inputs",
+        "memory.seen",
+        "memory.targets",
+        "memory.tasks",
+        "method.model.bias",
+        "method.model.weight",
+    ]
+
+
+def test_before_there_is_anything_to_replay_it_is_bit_for_bit_the_method() -> None:
+    task = permuted_digits(1, train=100)[0]
+    alone = FineTuning(mlp(heads=False, outputs=10))
+    wrapped = WithReplay(FineTuning(mlp(heads=False, outputs=10)))
+    for method in (alone, wrapped):
+        learn(method, task, epochs=1)
+    pairs = zip(alone.model.parameters(), wrapped.model.parameters(), strict=True)
+    assert all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_a_resumed_method_begins_its_tasks_first_and_gets_its_memory_later() -> None:
+    method = remembering(2, size=20)
+    train = method.begin_task(numbered_task(2)).train
+    resumed = WithReplay(FineTuning(nn.Linear(2, 2)), size=20)
+    for index in range(3):
+        begun = resumed.begin_task(numbered_task(index))
+    assert len(begun.train) == 40
+    resumed.load_state_dict(method.state_dict())
+    assert len(begun.train) == 80
+    pairs = zip(epoch(train), epoch(begun.train), strict=True)
+    assert all(torch.equal(a.inputs, b.inputs) for a, b in pairs)
+
+
+def test_with_heads_every_example_goes_through_its_own() -> None:
+    """Old heads go on learning, from remembered examples alone."""
+    method = WithReplay(FineTuning(MultiHead(nn.Linear(2, 3), features=3)), size=20)
+    for index in range(2):
+        method.end_task(method.begin_task(numbered_task(index)))
+    batch = epoch(method.begin_task(numbered_task(2)).train)[0]
+    network = method.model
+    assert isinstance(network, MultiHead)
+    outputs = run(network, batch.inputs, batch.task)
+    for row, task in enumerate(torch.as_tensor(batch.task).tolist()):
+        torch.testing.assert_close(outputs[row], network(batch.inputs[row : row + 1], task=task)[0])
+    outputs.sum().backward()
+    assert all(head.weight.grad is not None for head in network.heads)
+
+
+# -- what is refused ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.5])
+def test_a_share_without_sense_is_refused(share: float) -> None:
+    message = rf"`share` must lie strictly between 0 and 1, got {share}\. It is the part of each"
+    with pytest.raises(SettingError, match=message):
+        WithReplay(FineTuning(nn.Linear(2, 2)), share=share)
+
+
+def test_ending_without_a_task_is_refused() -> None:
+    with pytest.raises(TaskError, match="`task` is needed here: the memory is filled from its"):
+        WithReplay(FineTuning(nn.Linear(2, 2))).end_task()
+
+
+# -- it helps ----------------------------------------------------------------------------------
+
+
+def remembered(name: str, heads: bool, seed: int) -> float:
+    """Accuracy on the first of three tasks after the last."""
+    settings = {"replay": {"size": 100, "seed": seed}} if "replay" in name else None
+    network = mlp(heads=heads, outputs=10, seed=seed)
+    method = build(name, network, torch.zeros(1, 64), settings)
+    tasks = permuted_digits(3, train=300)
+    for task in tasks:
+        learn(method, task, epochs=5, lr=3e-3, optimizer=adam, seed=seed)
+    return accuracy(method, tasks[0])
+
+
+@pytest.mark.parametrize("heads", [False, True], ids=["one head", "heads"])
+@pytest.mark.parametrize("name", ["finetuning", "ewc", "ucl"])
+def test_every_method_forgets_less_with_it(name: str, heads: bool) -> None:
+    alone = mean(remembered(name, heads, seed) for seed in range(3))
+    replayed = mean(remembered(f"{name}+replay", heads, seed) for seed in range(3))
+    print(name, heads, alone, replayed)
+    assert replayed > alone + 0.05
