@@ -12,6 +12,8 @@ from torch import nn
 
 from tests.methods.ucl_oracle import MLP, NETS, Net, Past, State, Terms, snapshot, softplus
 from uclearn import UCL, Step
+from uclearn.networks.heads import MultiHead
+from uclearn.tasks import Data, Task
 
 BATCH = 7
 
@@ -252,6 +254,22 @@ def test_plain_and_frozen_modules_are_not_penalised() -> None:
     with torch.no_grad():
         method.model.get_parameter("2.weight").add_(1.0)
     assert method.penalty(batch_size=1) > still
+
+
+def test_heads_are_not_penalised_but_trained() -> None:
+    """Each task has a head of its own, so none of them is in another task's way."""
+    method = UCL(MultiHead(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), 4), torch.zeros(1, 3))
+    data = Data(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64))
+    for index in range(2):
+        method.begin_task(Task("one", index, data, classes=2))
+        method.end_task()
+    assert list(method.strengths()) == ["trunk.0"]
+    still = method.penalty(batch_size=1)
+    with torch.no_grad():
+        method.model.get_parameter("heads.0.weight").add_(1.0)
+    assert torch.equal(method.penalty(batch_size=1), still)
+    trained = {id(p) for group in method.parameter_groups(lr=0.1) for p in group["params"]}
+    assert trained == {id(p) for p in method.model.parameters()}
 
 
 @pytest.mark.parametrize("closed_form", [False, True])

@@ -111,12 +111,18 @@ def write_run(
 
 def write_study(folder: Path, seeds: int = 3, tasks: int = 5) -> Path:
     """UCL, EWC, fine-tuning and the three ablations on one benchmark, as a grid would leave it."""
-    methods = {"ucl": (0.97, 0.03, 2000), "ewc": (0.95, 0.06, 3000), "finetuning": (0.97, 0.14, 1000)}
+    methods = {
+        "ucl": (0.97, 0.03, 2000),
+        "ewc": (0.95, 0.06, 3000),
+        "finetuning": (0.97, 0.14, 1000),
+    }
     for seed in range(seeds):
         for method, (learns, forgets, parameters) in methods.items():
             write_run(
                 folder / method / str(seed),
-                config(method, seed, tasks=tasks, settings=_switches() if method == "ucl" else None),
+                config(
+                    method, seed, tasks=tasks, settings=_switches() if method == "ucl" else None
+                ),
                 matrix(tasks, learns, forgets, seed),
                 node_events=nodes(tasks, seed) if method == "ucl" else (),
                 parameters=parameters,
@@ -140,7 +146,6 @@ def _switches() -> dict[str, Any]:
 def _forgetting(scores: Matrix) -> float | None:
     last = len(scores) - 1
     falls = [
-        max(row[j] or 0.0 for row in scores[j:last]) - (scores[last][j] or 0.0)
-        for j in range(last)
+        max(row[j] or 0.0 for row in scores[j:last]) - (scores[last][j] or 0.0) for j in range(last)
     ]
     return math.fsum(falls) / last if last else None

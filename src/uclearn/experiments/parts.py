@@ -43,7 +43,7 @@ class DataSettings(Settings):
     """The data, as far as the benchmark leaves a choice."""
 
     split_after_augmentation: bool = False
-    """Omniglot only: split as the authors did, so that copies of one drawing stand on both sides."""
+    """Omniglot only: split as the authors did, copies of one drawing standing on both sides."""
     judge: Literal["test", "validation"] = "test"
     """What accuracies are measured on. Tuning must not look at the test data."""
 

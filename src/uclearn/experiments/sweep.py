@@ -111,4 +111,4 @@ def judge(tried: Sequence[Candidate], results: Sequence[Result]) -> list[Judged]
                 fmean(falls) if complete and falls else None,
             )
         )
-    return sorted(judged, key=lambda each: -1.0 if each.accuracy is None else -each.accuracy - 2)
+    return sorted(judged, key=lambda each: (each.accuracy is None, -(each.accuracy or 0)))

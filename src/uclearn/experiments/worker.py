@@ -10,7 +10,6 @@ from typing import Any, Literal, NamedTuple
 
 from uclearn.errors import UclearnError
 
-
 State = Literal["done", "made", "busy", "failed", "stopped"]
 """Of a run: `done` before, `made` now, `busy` elsewhere, `failed`, or `stopped` by the user."""
 

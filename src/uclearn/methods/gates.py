@@ -15,6 +15,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from uclearn.errors import UnsupportedLayerError
+from uclearn.gaussian import Survey, require_convertible, survey
+from uclearn.methods.keep import JOINED
+from uclearn.networks.heads import head_names
 from uclearn.topology import node_count, node_dim
 
 EMBEDDING_LIMIT = 6.0
@@ -74,6 +78,28 @@ class Gate(nn.Module):
         """The present task is over; its gates stay as they are now."""
         self.open[self.task] = self.hard()
         self.finished[self.task] = True
+
+
+def gateable(model: nn.Module) -> Survey:
+    """The layers and normalisations of a model; raises if anything stands against gates."""
+    found = survey(model, head_names(model))
+    require_convertible(found)
+    unknown = [
+        f"{n} ({type(m).__name__})" for n, m in found.layers.items() if type(m) not in JOINED
+    ]
+    if unknown:
+        raise UnsupportedLayerError(
+            f"It is not known which nodes the weights of these layers join: {', '.join(unknown)}. "
+            f"Known layers: {', '.join(kind.__name__ for kind in JOINED)}."
+        )
+    moving = [n for n, m in model.named_modules() if getattr(m, "running_mean", None) is not None]
+    if moving:
+        raise UnsupportedLayerError(
+            f"HAT keeps what earlier tasks need bit for bit, but these keep running statistics, "
+            f"which all tasks share and each one moves: {', '.join(moving)}. Use GroupNorm or "
+            "LayerNorm, or switch the statistics off (track_running_stats=False)."
+        )
+    return found
 
 
 def add_gate(layer: nn.Module, tasks: int, scale: float, generator: torch.Generator) -> Gate:

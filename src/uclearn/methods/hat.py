@@ -23,13 +23,20 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError, UclearnError, UnsupportedLayerError
-from uclearn.gaussian import Survey, require_convertible, survey
+from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.gates import EMBEDDING_LIMIT, Gate, add_gate, anneal, compensation, sparsity
-from uclearn.methods.keep import JOINED, Kept, join_mask, keep, mask_gradients, put_back
-from uclearn.methods.wiring import Wiring, wire
-from uclearn.networks.heads import MultiHead, has_heads, head_names
+from uclearn.methods.gates import (
+    EMBEDDING_LIMIT,
+    Gate,
+    add_gate,
+    anneal,
+    compensation,
+    gateable,
+    sparsity,
+)
+from uclearn.methods.keep import Kept, join_mask, keep, mask_gradients, put_back
+from uclearn.methods.wiring import wire
+from uclearn.networks.heads import MultiHead, has_heads
 from uclearn.tasks.task import Task
 
 
@@ -81,8 +88,8 @@ class HAT(Method):
         _check_settings(tasks, strength, smax)
         super().__init__(model)
         self.tasks, self.strength, self.smax = tasks, strength, smax
-        self._found = _gateable(self.model)
-        self._wiring = _wire(self.model, example, self._found)
+        self._found = gateable(self.model)
+        self._wiring = wire(self.model, example, self._found, heads=has_heads(self.model))
         generator = torch.Generator().manual_seed(seed)
         self._gates: dict[str, Gate] = {
             name: add_gate(layer, tasks, smax, generator)
@@ -255,41 +262,6 @@ class HAT(Method):
         if hasattr(self, "_kept"):
             self._restore()  # what was worked out lives where the weights live
         return result
-
-
-def _gateable(model: nn.Module) -> Survey:
-    """The layers and normalisations of a model; raises if anything stands against gates."""
-    found = survey(model, head_names(model))
-    require_convertible(found)
-    unknown = [
-        f"{n} ({type(m).__name__})" for n, m in found.layers.items() if type(m) not in JOINED
-    ]
-    if unknown:
-        raise UnsupportedLayerError(
-            f"It is not known which nodes the weights of these layers join: {', '.join(unknown)}. "
-            f"Known layers: {', '.join(kind.__name__ for kind in JOINED)}."
-        )
-    moving = [n for n, m in model.named_modules() if getattr(m, "running_mean", None) is not None]
-    if moving:
-        raise UnsupportedLayerError(
-            f"HAT keeps what earlier tasks need bit for bit, but these keep running statistics, "
-            f"which all tasks share and each one moves: {', '.join(moving)}. Use GroupNorm or "
-            "LayerNorm, or switch the statistics off (track_running_stats=False)."
-        )
-    return found
-
-
-def _wire(model: nn.Module, example: Any, found: Survey) -> Wiring:
-    try:
-        return wire(model, example, found, heads=has_heads(model))
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
-        if isinstance(error, UclearnError):
-            raise
-        shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
-        raise SettingError(
-            f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. The "
-            f"model said: {error}"
-        ) from error
 
 
 def _check_settings(tasks: int, strength: float, smax: float) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Iterable
-from typing import Any, Literal, Self, Unpack, get_args
+from typing import Any, Literal, Self, Unpack, cast, get_args
 
 import torch
 import torch.nn.functional as F
@@ -120,10 +120,13 @@ class LwF(Method):
             why = "the answers of teacher and network are compared on them"
             inputs = as_step(step, given).need("inputs", why)
             with torch.no_grad():
-                taught = _answers(teacher, run_trunk(teacher, inputs))
-            answers = _answers(self.model, self._trunk_output(inputs))
-            for answer, wanted in zip(answers, taught, strict=False):  # a new head has no teacher
-                total = total + self.strength * self._distance(answer, wanted)
+                taught = run_trunk(teacher, inputs)
+            learned = self._trunk_output(inputs)
+            for heads in _alike(teacher):
+                with torch.no_grad():
+                    wanted = _answers(teacher, taught, heads)
+                answers = _answers(self.model, learned, heads)
+                total = total + self.strength * len(heads) * self._distance(answers, wanted)
         return total
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
@@ -191,9 +194,24 @@ def trunk_of(model: nn.Module) -> nn.Module:
     return model.trunk if isinstance(model, MultiHead) else model
 
 
-def _answers(network: nn.Module, shared: Any) -> list[Tensor]:
-    """Per task the outputs, from what the trunk made of the inputs."""
-    return [head(shared) for head in network.heads] if isinstance(network, MultiHead) else [shared]
+def _alike(teacher: nn.Module) -> list[list[int]]:
+    """The numbers of the heads, those with as many outputs together; one head is number 0."""
+    if not isinstance(teacher, MultiHead):
+        return [[0]]
+    by_size: dict[int, list[int]] = {}
+    for number, head in enumerate(teacher.heads):
+        by_size.setdefault(cast(nn.Linear, head).out_features, []).append(number)
+    return list(by_size.values())
+
+
+def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
+    """(batch * heads, outputs): what these heads make of the trunk's output, in one product."""
+    if not isinstance(network, MultiHead):
+        return cast(Tensor, shared)
+    chosen = [cast(nn.Linear, network.heads[number]) for number in heads]
+    weight = torch.cat([head.weight for head in chosen])
+    bias = torch.cat([head.bias for head in chosen])
+    return F.linear(shared, weight, bias).unflatten(1, (len(heads), -1)).flatten(0, 1)
 
 
 def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:

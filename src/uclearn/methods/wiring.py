@@ -23,6 +23,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
+from uclearn.errors import SettingError, UclearnError
 from uclearn.gaussian import Survey
 from uclearn.networks.heads import run_trunk
 from uclearn.topology import Topology, node_count, node_dim, trace
@@ -67,7 +68,19 @@ def wire(model: nn.Module, example: Any, found: Survey, *, heads: bool) -> Wirin
         found: its layers and normalisations.
         heads: only the trunk is run, whose nodes all feed the heads: none makes the output.
     """
-    inputs = example if isinstance(example, tuple) else (example,)
+    try:
+        return _wired(model, example if isinstance(example, tuple) else (example,), found, heads)
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+        if isinstance(error, UclearnError):
+            raise
+        shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
+        raise SettingError(
+            f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. The "
+            f"model said: {error}"
+        ) from error
+
+
+def _wired(model: nn.Module, inputs: tuple[Any, ...], found: Survey, heads: bool) -> Wiring:
     watched = _Watched(model, inputs)
     ports = {f"<input {n}>": port for n, port in enumerate(watched.ports)}
     layers = {**found.layers, **ports, "<output>": watched.exit}

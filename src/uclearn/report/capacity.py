@@ -1,14 +1,17 @@
 """How full a network is: which nodes are certain, which are free, and where that leads.
 
-A node is *certain* when its standard deviation is below what it began with, sigma < sigma_init:
-its strength sigma_init / sigma, by which UCL holds it, is then above 1. All others are *free* to
-learn. A network (or layer) is *full* when 95 % of its nodes are certain.
+A node is *certain* when its standard deviation has fallen below half of what it began with: the
+strength sigma_init / sigma is then above 2, and since eq. (4) squares it, UCL holds the node more
+than four times as firmly as one that was never needed. All others are *free* to learn. A network
+(or layer) is *full* when 95 % of its nodes are certain.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+CERTAIN = 0.5
+"""A node is certain when its sigma is below this share of its initial value."""
 FULL = 0.95
 PACE_TASKS = 5
 """The forecast goes on at the pace of so many last tasks."""
@@ -28,7 +31,11 @@ class Layer:
 
     def certain(self) -> list[int]:
         """How many nodes are certain after each task."""
-        return [sum(value < self.sigma_init for value in nodes) for nodes in self.sigma]
+        return [sum(self.is_certain(value) for value in nodes) for nodes in self.sigma]
+
+    def is_certain(self, sigma: float) -> bool:
+        """A node of this layer with the standard deviation `sigma` is."""
+        return sigma < CERTAIN * self.sigma_init
 
     @property
     def nodes(self) -> int:
@@ -51,7 +58,7 @@ def layers_of(events: Sequence[Mapping[str, Any]]) -> list[Layer]:
 def certain_share(layers: Sequence[Layer]) -> list[float]:
     """After each task the share of all nodes of `layers` that are certain.
 
-    >>> certain_share([Layer("0", 0.1, [[0.2, 0.05], [0.05, 0.05]])])
+    >>> certain_share([Layer("0", 0.1, [[0.2, 0.04], [0.04, 0.04]])])
     [0.5, 1.0]
     """
     total = sum(layer.nodes for layer in layers)

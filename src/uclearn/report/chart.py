@@ -86,16 +86,16 @@ def plain(text: str) -> str:
 def task_axis(tasks: int, title: str = "tasks learned") -> dict[str, Any]:
     """The axis along the tasks, counted from 1."""
     step = max(1, -(-tasks // 12))
-    return {
-        "title": {"text": title},
+    axis: dict[str, Any] = {
         "tickvals": list(range(1, tasks + 1, step)),
         "range": [0.6, tasks + 0.4],
     }
+    return axis | ({"title": {"text": title}} if title else {})
 
 
 def accuracy_axis(lowest: float, highest: float = 1.0, title: str = "") -> dict[str, Any]:
     """The axis of accuracies, from a round number below `lowest`."""
     bottom = max(0.0, int(20 * lowest) / 20 - 0.025)
     top = highest + 0.04 * (highest - bottom)
-    axis: dict[str, Any] = {"tickformat": ".0%", "range": [bottom, top]}
+    axis: dict[str, Any] = {"tickformat": ".0%", "range": [bottom, top], "nticks": 6}
     return axis | ({"title": {"text": title}} if title else {})

@@ -35,6 +35,8 @@ def rebuilt(config: Config, seeds: Sequence[int]) -> str:
         words += [f"--{option}", str(value)] if value is not None else []
     settings = config.get("settings")
     for key, value in flatten(settings if isinstance(settings, Mapping) else {}).items():
+        if isinstance(value, Mapping):  # a method without settings
+            continue
         words += ["--set", f"{key}={_spelled(value)}"]
     return shlex.join(words)
 

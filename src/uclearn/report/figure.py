@@ -79,13 +79,12 @@ def swatch(group: Group) -> Html:
     return tag("span", attributes, GLYPHS[group.style])
 
 
-def scale_bar(kind: str, low: str, high: str, middle: str = "") -> Html:
+def scale_bar(kind: str, low: str, high: str) -> Html:
     """What the colours of a heat map mean; `kind` is its scale in the style sheet."""
     return tag(
         "p",
         {"class": "scale-bar"},
         tag("span", {}, low),
         tag("span", {"class": f"ramp {kind}", "aria-hidden": "true"}),
-        *([tag("span", {}, middle)] if middle else []),
         tag("span", {}, high),
     )

@@ -151,8 +151,7 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
     repeated = [sorted(group, key=lambda run: seed_of(run.config)) for group in alike.values()]
     repeated.sort(key=_goodness, reverse=True)
     names = labels([group[0].config for group in repeated])
-    styles = _styles([method_of(group[0].config) for group in repeated])
-    return [Group(*entry) for entry in zip(repeated, names, styles, strict=True)]
+    return [Group(*entry) for entry in zip(repeated, names, _styles(repeated), strict=True)]
 
 
 def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
@@ -162,19 +161,22 @@ def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
     return mean, fingerprint(runs[0].config)  # the second makes ties come out the same each time
 
 
-def _styles(methods: Sequence[str]) -> list[int]:
-    """A style for each, all different as far as they go; UCL and fine-tuning always have theirs."""
-    taken: set[int] = set()
+def _styles(groups: Sequence[Sequence[Run]]) -> list[int]:
+    """A style for each, all different as far as they go; the first UCL and fine-tuning always have
+    theirs, and ablations choose last."""
+    methods = [method_of(runs[0].config) for runs in groups]
+    order = sorted(
+        range(len(groups)), key=lambda k: (bool(ablated(groups[k][0].config)), -len(groups[k]))
+    )
     kept = {style for method, style in _PREFERRED_STYLE.items() if method in methods}
-    chosen = []
-    for number, method in enumerate(methods):
-        own = _PREFERRED_STYLE.get(method)
-        if own is None or own in taken:
-            free = (style for style in range(STYLES) if style not in taken | kept)
-            own = next(free, number % STYLES)
-        taken.add(own)
-        chosen.append(own)
-    return chosen
+    chosen: dict[int, int] = {}
+    for k in order:
+        own = _PREFERRED_STYLE.get(methods[k])
+        if own is None or own in chosen.values():
+            taken = kept.union(chosen.values())
+            own = next((style for style in range(STYLES) if style not in taken), k % STYLES)
+        chosen[k] = own
+    return [chosen[k] for k in range(len(groups))]
 
 
 def _known(seeds: Sequence[int], values: Sequence[Number]) -> dict[int, float]:

@@ -1,6 +1,7 @@
 """The whole page, from its parts."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
@@ -23,15 +24,40 @@ from uclearn.report.sections.uncertainty import uncertainty
 from uclearn.report.words import count, listing
 
 
+@dataclass(frozen=True)
+class Part:
+    """A part of a study: `name` completes its address, `title` stands in the contents."""
+
+    name: str
+    title: str
+    body: Html
+
+
+_PARTS: tuple[tuple[str, str, Callable[[Study], Html], bool], ...] = (
+    # name, title, what makes it, whether it needs accuracies
+    ("numbers", "Paper and ours", comparison, True),
+    ("average", "Average accuracy", average_figure, True),
+    ("tasks", "Task by task", tasks_figure, True),
+    ("matrix", "Accuracy matrices", matrix_figure, True),
+    ("plane", "Learning and forgetting", plane_figure, True),
+    ("uncertainty", "Certain and free nodes", uncertainty, False),
+    ("ablations", "Ablations", ablations_figure, True),
+    ("cost", "Parameters, time, memory", cost, False),
+    ("settings", "Settings", settings_used, False),
+)
+
+
 def page(found: Collection, plotly: str) -> str:
     """The report on all runs of `found` as one HTML file, with `plotly` as its drawing library."""
     compared = studies(found.complete)
+    parts = {slug(study): _parts(study) for study in compared}
+    bodies = [_study(study, parts[slug(study)]) for study in compared]
     return Template(_asset("page.html")).substitute(
         title=join([_title(compared)]),
         subtitle=join([_subtitle(found, compared)]),
         style=_asset("page.css"),
-        contents=_contents(compared),
-        main=join([_summary(compared), *(_study(study) for study in compared), runs(found)]),
+        contents=_contents(parts, compared),
+        main=join([_summary(compared), *bodies, runs(found)]),
         plotly=plotly,
         script=_asset("page.js"),
     )
@@ -68,35 +94,35 @@ def _summary(compared: Sequence[Study]) -> Html:
     return section("summary", 2, "Summary", body)
 
 
-def _study(study: Study) -> Html:
-    figures = [
-        comparison(study),
-        average_figure(study),
-        tasks_figure(study),
-        matrix_figure(study),
-        plane_figure(study),
-    ]
-    parts = [
-        legend(study, study.compared),
-        *(figures if study.classifies else []),
-        uncertainty(study),
-        ablations_figure(study) if study.classifies else Html(),
-        cost(study),
-        settings_used(study),
-    ]
-    whole = section(slug(study), 2, study.name, *parts, note=study.mark)
+def _study(study: Study, parts: Sequence[Part]) -> Html:
+    bodies = [part.body for part in parts]
+    whole = section(
+        slug(study), 2, study.name, legend(study, study.compared), *bodies, note=study.mark
+    )
     return tag("div", {"class": "study"}, whole)
 
 
-def _contents(compared: Sequence[Study]) -> Html:
-    links = [("summary", "Summary", "")]
-    links += [(slug(study), study.name, study.mark) for study in compared]
-    links += [("reading", "How to read it", ""), ("runs", "Runs", "")]
-    entries = [
-        tag("li", {}, tag("a", {"href": f"#{identity}"}, name, f" ({mark})" if mark else ""))
-        for identity, name, mark in links
+def _parts(study: Study) -> list[Part]:
+    made = [
+        Part(name, title, make(study))
+        for name, title, make, needs_accuracy in _PARTS
+        if study.classifies or not needs_accuracy
     ]
+    return [part for part in made if part.body]
+
+
+def _contents(parts: Mapping[str, Sequence[Part]], compared: Sequence[Study]) -> Html:
+    entries = [_link("summary", "Summary")]
+    for study in compared:
+        name = f"{study.name} ({study.mark})" if study.mark else study.name
+        inner = [_link(f"{slug(study)}-{part.name}", part.title) for part in parts[slug(study)]]
+        entries.append(_link(slug(study), name, tag("ul", {}, *inner)))
+    entries += [_link("runs", "Runs"), _link("reading", "How to read it")]
     return tag("ul", {}, *entries)
+
+
+def _link(identity: str, text: str, *inner: Html) -> Html:
+    return tag("li", {}, tag("a", {"href": f"#{identity}"}, text), *inner)
 
 
 def _asset(name: str) -> str:

@@ -36,7 +36,7 @@
       const found = /^@([a-z0-9-]+)(?:\/([\d.]+))?$/.exec(value);
       return found ? lookUp(found[1], Number(found[2] ?? 1)) : value;
     }
-    if (Array.isArray(value)) return typeof value[0] === "number" ? value : value.map(coloured);
+    if (Array.isArray(value)) return value.map(coloured);
     if (value && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, entry]) => [key, coloured(entry)]));
     }
@@ -74,10 +74,10 @@
     };
   }
 
-  function draw(chart, width) {
+  function draw(chart, size) {
     const { data, layout } = themed(chart);
-    if (width) layout.width = width;
-    else layout.autosize = true;
+    Object.assign(layout, size ?? { autosize: true });
+    chart.style.height = `${layout.height}px`;
     Plotly.react(chart, data, layout, config);
     chart.dataset.drawn = "";
   }
@@ -154,7 +154,9 @@
     // a printed page is narrower than the window: charts are drawn for it, also those never seen
     const column = 660;
     charts.filter((chart) => chart.checkVisibility()).forEach((chart) => {
-      draw(chart, chart.closest(".panel") ? (column - 40) / 3 : column - 24);
+      const { height } = specs.get(chart).layout;
+      const isPanel = chart.closest(".panel");
+      draw(chart, { width: isPanel ? (column - 56) / 3 : column - 24, height: isPanel ? 0.8 * height : height });
     });
   });
   addEventListener("afterprint", () => setTheme(before));

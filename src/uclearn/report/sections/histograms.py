@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from uclearn.report.capacity import SMALLEST, Layer
+from uclearn.report.capacity import CERTAIN, SMALLEST, Layer
 from uclearn.report.chart import Chart, Trace, color, panels
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, tag
@@ -27,8 +27,8 @@ def histograms(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
             "figcaption",
             {},
             f"How many nodes have which standard deviation σ after each task ({nodes} together). "
-            "Dotted: the σ that all of a layer's nodes began with; to its left they are certain, "
-            "to its right free. As Figure 4 of the paper, with all nodes.",
+            "Dotted: the σ that all nodes of the layer began with. Dashed: half of it; to its left "
+            "nodes are certain. As Figure 4 of the paper, with all nodes.",
         ),
     )
 
@@ -56,7 +56,8 @@ def _pool(layers: Sequence[Layer]) -> Layer:
 def _panel(group: Group, layer: Layer, number: int) -> Chart:
     rows = shown_tasks(len(layer.sigma))
     values = [[max(value, SMALLEST) for value in layer.sigma[task]] for task in rows]
-    ends = [*(value for row in values for value in row), layer.sigma_init]
+    marks = (layer.sigma_init, CERTAIN * layer.sigma_init)
+    ends = [*(value for row in values for value in row), *marks]
     low, high = min(ends) / 1.1, max(ends) * 1.1
     shares = [histogram(row, low, high) for row in values]
     highest = max(max(row) for row in shares)
@@ -65,21 +66,22 @@ def _panel(group: Group, layer: Layer, number: int) -> Chart:
     for position, (task, row) in enumerate(zip(rows, shares, strict=True)):
         base = float(len(rows) - position)
         traces += _ridge(group, edges, row, base, _OVERLAP / highest, task + 1)
-    start: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": [layer.sigma_init] * 2,
-        "y": [0.9, len(rows) + _OVERLAP],
-        "line": {"color": "@muted", "width": 1.5, "dash": "dot"},
-        "hovertemplate": f"σ at the start: {layer.sigma_init:.4g}<extra></extra>",
-    }
+    top = len(rows) + _OVERLAP
+    start = _upright(layer.sigma_init, top, "dot", "σ at the start")
+    limit = _upright(CERTAIN * layer.sigma_init, top, "dash", "certain below σ")
     certain = layer.certain()[-1] / layer.nodes
     return Chart(
-        data=[*traces, start],
+        data=[*traces, start, limit],
         label=f"Histograms of the standard deviations in layer {number} after each task. After "
-        f"the last, {percent(certain, 0)} lie below the initial {layer.sigma_init:.3g}.",
+        f"the last, {percent(certain, 0)} lie below half of the initial {layer.sigma_init:.3g}.",
         layout={
-            "xaxis": {"type": "log", "title": {"text": "σ of a node"}, "dtick": "D2"},
+            "xaxis": {
+                "type": "log",
+                "title": {"text": "σ of a node"},
+                "tickvals": (ticks := round_numbers(low, high)),
+                "ticktext": [f"{tick:g}" for tick in ticks],
+                "range": [math.log10(low), math.log10(high)],
+            },
             "yaxis": {
                 "tickvals": list(range(len(rows), 0, -1)),
                 "ticktext": [f"task {task + 1}" for task in rows],
@@ -89,17 +91,40 @@ def _panel(group: Group, layer: Layer, number: int) -> Chart:
             "margin": {"l": 56, "r": 8, "t": 4, "b": 40},
         },
         height=max(240, 26 * len(rows) + 90),
-        title=layer_title(layer, number),
+        title=layer_name(layer, number),
     )
 
 
-def layer_title(layer: Layer, number: int) -> str:
-    """What heads a layer's panel.
+def layer_name(layer: Layer, number: int) -> str:
+    """By number, as in the paper, and by what the network calls it.
 
-    >>> layer_title(Layer("conv1", 0.1, [[0.1, 0.2]]), 1)
-    'Layer 1 (conv1), 2 nodes'
+    >>> layer_name(Layer("conv1", 0.1, [[0.1, 0.2]]), 1)
+    'Layer 1 (conv1)'
     """
-    return f"Layer {number} ({layer.name}), {count(layer.nodes, 'node')}"
+    return f"Layer {number} ({layer.name})"
+
+
+def round_numbers(low: float, high: float) -> list[float]:
+    """Where a logarithmic axis from `low` to `high` is labelled.
+
+    >>> round_numbers(0.004, 0.3)
+    [0.005, 0.01, 0.02, 0.05, 0.1, 0.2]
+    """
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if high / low < 200 else (1,)
+    numbers = [float(f"{step}e{power}") for power in powers for step in steps]
+    return [number for number in numbers if low <= number <= high]
+
+
+def _upright(x: float, top: float, dash: str, name: str) -> Trace:
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "x": [x, x],
+        "y": [0.9, top],
+        "line": {"color": "@muted", "width": 1.5, "dash": dash},
+        "hovertemplate": f"{name}: {x:.3g}<extra></extra>",
+    }
 
 
 def _ridge(

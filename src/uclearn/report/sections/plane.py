@@ -22,9 +22,10 @@ def plane_figure(study: Study) -> Html:
         ]
         for group in groups
     ]
+    stacked = sorted(groups, key=lambda group: mean(group.forgettings.values()) or 0.0)
     words = [f"{in_sentence(name)} learns {learn} and forgets {lose}" for name, learn, lose in rows]
     chart = Chart(
-        data=[trace for group in groups for trace in _points(study, group)],
+        data=[trace for k, group in enumerate(stacked) for trace in _points(study, group, k)],
         label=f"Scatter chart of forgetting against learning accuracy: {listing(words)}.",
         layout={
             "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": ".0%"},
@@ -54,7 +55,7 @@ def plane_figure(study: Study) -> Html:
     )
 
 
-def _points(study: Study, group: Group) -> list[Trace]:
+def _points(study: Study, group: Group, position: int) -> list[Trace]:
     seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
     marker = {"color": color(group), "symbol": SYMBOLS[group.style]}
     name = f"<b>{plain(group.label)}</b>"
@@ -78,7 +79,8 @@ def _points(study: Study, group: Group) -> list[Trace]:
         "x": [mean(each["x"])],
         "y": [mean(each["y"])],
         "text": [plain(group.label)],
-        "textposition": "top center",
+        # neighbours in height are named above and below, which keeps the names apart
+        "textposition": "bottom center" if position % 2 else "top center",
         "textfont": {"color": color(group)},
         "cliponaxis": False,
         "marker": marker | {"size": 14},

@@ -2,7 +2,7 @@
 
 from uclearn.report.figure import slug
 from uclearn.report.groups import Study
-from uclearn.report.html import Html, details, section, table
+from uclearn.report.html import Html, details, section, table, tag
 from uclearn.report.labels import differing_keys, value_words
 from uclearn.report.settings import flatten
 from uclearn.report.words import UNKNOWN
@@ -22,4 +22,5 @@ def settings_used(study: Study) -> Html:
         rows = [[key, value_words(value) or UNKNOWN] for key, value in one.items()]
         caption = f"All settings of {name}"
         parts.append(details(caption, table(caption, ["Setting", "Value"], rows, words=[1])))
-    return section(f"{slug(study)}-settings", 3, "Settings", *parts, note=study.mark)
+    whole = section(f"{slug(study)}-settings", 3, "Settings", *parts, note=study.mark)
+    return tag("div", {"class": "screen-only"}, whole)

@@ -6,7 +6,7 @@ from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence
 from uclearn.report.measures import mean_course
-from uclearn.report.sections.capacity_map import outlook_words
+from uclearn.report.sections.filling import outlook_words
 from uclearn.report.sections.uncertainty import node_histories
 from uclearn.report.words import count, listing, percent, points
 
@@ -31,14 +31,12 @@ def headline(study: Study) -> str:
     groups = [group for group in study.compared if group.accuracy is not None]
     if not groups:
         return "These runs hold no accuracies."
-    first = study.reference if study.reference in groups else groups[0]
-    ordered = [first, *(group for group in groups if group is not first)]
-    means = [group.accuracy.mean for group in ordered if group.accuracy is not None]
+    means = [group.accuracy.mean for group in groups if group.accuracy is not None]
     rounded = [percent(mean, 0) for mean in means]
     digits = 0 if len(set(rounded)) == len(rounded) else 1
     shown = [
         f"{in_sentence(group.label)} {percent(mean, digits)}"
-        for group, mean in zip(ordered, means, strict=True)
+        for group, mean in zip(groups, means, strict=True)
     ]
     (name, number), others = shown[0].rsplit(" ", 1), shown[1:]
     verb = "keeps" if study.tasks > 1 else "reaches"

@@ -7,7 +7,14 @@ from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import course, learned_part, lowest, mean_course
+from uclearn.report.measures import (
+    Number,
+    average_over_tasks,
+    course,
+    learned_part,
+    lowest,
+    mean_course,
+)
 from uclearn.report.words import listing, percent
 
 MOST_PANELS = 11
@@ -33,7 +40,8 @@ def tasks_figure(study: Study) -> Html:
 def task_panels(study: Study, groups: Sequence[Group], tasks: Sequence[int]) -> list[Chart]:
     """For each of `tasks` the accuracy on it after each of the tasks from it on."""
     bottom = lowest([learned_part(matrix) for group in groups for matrix in group.matrices])
-    return [_panel(study, groups, task, bottom) for task in tasks]
+    each = [_panel(study, groups, task, bottom) for task in tasks]
+    return [*each, _average_panel(study, groups, bottom)]
 
 
 def shown_tasks(tasks: int) -> list[int]:
@@ -48,26 +56,43 @@ def shown_tasks(tasks: int) -> list[int]:
 
 
 def _panel(study: Study, groups: Sequence[Group], task: int, bottom: float) -> Chart:
+    courses = [[course(matrix, task) for matrix in group.matrices] for group in groups]
+    return _lines(study, groups, courses, bottom, f"Task {task + 1}", f"on task {task + 1}")
+
+
+def _average_panel(study: Study, groups: Sequence[Group], bottom: float) -> Chart:
+    courses = [[average_over_tasks(matrix) for matrix in group.matrices] for group in groups]
+    return _lines(study, groups, courses, bottom, "Average so far", "on average")
+
+
+def _lines(
+    study: Study,
+    groups: Sequence[Group],
+    courses: Sequence[Sequence[Sequence[Number]]],
+    bottom: float,
+    title: str,
+    where: str,
+) -> Chart:
+    """A line for each group through the mean of its `courses`, one per seed."""
     x = list(range(1, study.tasks + 1))
     traces, ends = [], []
-    for group in groups:
-        values = mean_course([course(matrix, task) for matrix in group.matrices])
+    for group, seeds in zip(groups, courses, strict=True):
+        values = mean_course(seeds)
         trace = line(group, study.groups.index(group), x, values)
         trace["marker"]["size"] = 5
         trace["hovertemplate"] = (
-            f"<b>{plain(group.label)}</b><br>on task {task + 1}, "
-            "after task %{x}: %{y:.1%}<extra></extra>"
+            f"<b>{plain(group.label)}</b><br>{where}, after task %{{x}}: %{{y:.1%}}<extra></extra>"
         )
         traces.append(trace)
         ends.append(f"{in_sentence(group.label)} {percent(values[-1])}")
     return Chart(
         data=traces,
-        label=f"Line chart: accuracy on task {task + 1}. After the last task: {listing(ends)}.",
+        label=f"Line chart: accuracy {where}. After the last task: {listing(ends)}.",
         layout={
             "xaxis": task_axis(study.tasks, title=""),
             "yaxis": accuracy_axis(bottom),
             "margin": {"l": 44, "r": 8, "t": 4, "b": 24},
         },
         height=190,
-        title=f"Task {task + 1}",
+        title=title,
     )

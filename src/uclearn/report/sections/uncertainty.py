@@ -6,7 +6,8 @@ from uclearn.report.capacity import Layer, layers_of
 from uclearn.report.figure import slug
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, details, join, section, tag
-from uclearn.report.sections.capacity_map import capacity_map, filling
+from uclearn.report.sections.capacity_map import capacity_map
+from uclearn.report.sections.filling import filling
 from uclearn.report.sections.histograms import histograms
 
 

@@ -1,0 +1,85 @@
+"""All commands, in the order in which `--help` lists them. Nothing heavy is imported before a
+command needs it."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from uclearn.cli import (
+    ablate,
+    benchmarks,
+    compare,
+    data,
+    doctor,
+    params,
+    presets,
+    report,
+    reproduce,
+    resume,
+    run,
+    runs,
+    sweep,
+)
+from uclearn.cli.choices import Command
+
+_HELP = """
+Teach a neural network one task after another, and measure what it forgets.
+
+Trained on a new task, a network loses what it knew: it forgets. `ucl` (Uncertainty-based
+Continual Learning) keeps track of how sure each neuron is and holds on to what is certain. The
+other methods here are there to be compared with it; `finetuning` does nothing against forgetting.
+
+A first look, in less than a minute and without any download:
+
+    uclearn run
+
+Then `uclearn compare split-digits --methods all` and `uclearn report runs`.
+"""
+
+LEARN, LOOK, PREPARE = "Learn", "Look at results", "Data and settings"
+
+app = typer.Typer(
+    help=_HELP,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        from uclearn import __version__
+
+        typer.echo(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _everything(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
+) -> None:
+    pass
+
+
+for module, panel in (
+    (run, LEARN),
+    (compare, LEARN),
+    (ablate, LEARN),
+    (sweep, LEARN),
+    (reproduce, LEARN),
+    (resume, LEARN),
+    (runs, LOOK),
+    (report, LOOK),
+    (params, LOOK),
+    (benchmarks, PREPARE),
+    (presets, PREPARE),
+    (doctor, PREPARE),
+):
+    name = module.__name__.rpartition(".")[2]
+    app.command(name, cls=Command, rich_help_panel=panel)(getattr(module, name))
+app.add_typer(data.app, name="data", rich_help_panel=PREPARE)

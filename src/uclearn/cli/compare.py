@@ -1,0 +1,55 @@
+"""`uclearn compare`: methods side by side."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from uclearn.cli import options
+from uclearn.errors import SettingError
+
+
+def compare(
+    benchmark: options.Benchmark,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="all|NAME,NAME,...",
+            help="Which methods: {methods}; with +{wrappers} around them, as vcl+coreset.",
+        ),
+    ] = "all",
+    seeds: options.Seeds = 3,
+    epochs: options.Epochs = None,
+    tasks: options.Tasks = None,
+    preset: options.Preset = None,
+    settings: options.Set = None,
+    config: options.Config = None,
+    out: options.Out = options.DEFAULT_OUT,
+    data: options.DataFolder = None,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Learn the same tasks with several methods and seeds, in parallel.
+
+    Run the same command again and only what is missing is made. Two at once share the work.
+    """
+    from uclearn.cli.making import make
+    from uclearn.experiments.overrides import resolve
+    from uclearn.methods.registry import METHODS, parts
+
+    mode = options.mode(quiet, json)
+    chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
+    for word in ("benchmark", "method"):
+        if word in chosen:
+            raise SettingError(f"`{word}` cannot be set in a file for compare: name it here.")
+    preset = options.taken(chosen, "preset", preset) or "best"
+    names = list(METHODS) if methods == "all" else [n.strip() for n in methods.split(",")]
+    names = list(dict.fromkeys("+".join(parts(name)) for name in names))
+    configs = [
+        resolve(benchmark, name, preset=preset, seed=seed, overrides=chosen, methods=names)
+        for seed in range(seeds)
+        for name in names
+    ]
+    make(configs, out, data, workers, mode)

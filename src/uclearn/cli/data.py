@@ -1,0 +1,74 @@
+"""`uclearn data`: what data sets are there, and getting them."""
+
+from __future__ import annotations
+
+import json as json_lines
+from typing import Annotated
+
+import typer
+
+from uclearn.cli import options
+from uclearn.cli.choices import Command, completing, data_set_names
+
+app = typer.Typer(help="List the data sets that are there, checked by checksum; get others.")
+
+
+@app.callback(invoke_without_command=True)
+def listed(
+    context: typer.Context, data: options.DataFolder = None, json: options.Json = False
+) -> None:
+    """List the data sets that are there, checked by checksum; get others."""
+    if context.invoked_subcommand is not None:
+        return
+    from uclearn.tasks.sources.location import data_folder
+    from uclearn.tasks.sources.verify import listing
+
+    found = listing(data)
+    if json:
+        for each in found:
+            line = {"name": each.name, "state": each.state, "detail": each.detail}
+            typer.echo(json_lines.dumps(line))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"data sets in {data_folder(data)}")
+    for column in ("name", "what", "state", "detail"):
+        table.add_column(column)
+    for each in found:
+        table.add_row(each.name, each.title, each.state, each.detail)
+    table.caption = "`uclearn data get NAME` downloads one. The digits come with the package."
+    Console().print(table)
+
+
+@app.command(cls=Command)
+def get(
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Which: {datasets}.",
+            autocompletion=completing(data_set_names),
+            show_default=False,
+        ),
+    ],
+    data: options.DataFolder = None,
+    quiet: options.Quiet = False,
+) -> None:
+    """Download a data set from its public mirrors; an interrupted download goes on."""
+    from rich.console import Console
+    from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
+
+    from uclearn.tasks.sources.download import get as download
+
+    columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
+        lines: dict[str, int] = {}
+
+        def progress(file: str, done: int, total: int | None) -> None:
+            if file not in lines:
+                lines[file] = bar.add_task(file, total=total)
+            bar.update(lines[file], completed=done, total=total)  # type: ignore[arg-type]
+
+        status = download(name, data, progress)
+    if not quiet:
+        typer.echo(f"{status.name}: {status.state}, {status.detail}")

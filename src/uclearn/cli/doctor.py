@@ -1,0 +1,109 @@
+"""`uclearn doctor`: is everything as it should be?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+import typer
+
+from uclearn.cli import options
+from uclearn.errors import UclearnError
+
+
+class Finding(NamedTuple):
+    """One thing looked at."""
+
+    what: str
+    sound: bool | None
+    """None: not there, which is no illness."""
+    detail: str
+
+
+def doctor(
+    folder: Annotated[
+        Path | None,
+        typer.Argument(
+            help="A folder with runs whose files are looked at, too.", show_default=False
+        ),
+    ] = None,
+    data: options.DataFolder = None,
+) -> None:
+    """Look whether the methods act, the data are sound, and checkpoints can be read.
+
+    Leaves with exit code 1 if something is wrong.
+    """
+    from rich.console import Console
+    from rich.table import Table
+
+    findings = [*_installation(), *_methods(), *_data(data)]
+    if folder is not None:
+        findings += _runs(folder)
+    table = Table()
+    for column in ("what", "", "detail"):
+        table.add_column(column)
+    for finding in findings:
+        mark = "-" if finding.sound is None else "ok" if finding.sound else "[red]WRONG[/red]"
+        table.add_row(finding.what, mark, finding.detail)
+    Console().print(table)
+    if any(finding.sound is False for finding in findings):
+        raise typer.Exit(1)
+
+
+def _installation() -> Iterator[Finding]:
+    from uclearn.experiments.grid import cores
+    from uclearn.storage.environment import environment
+
+    versions = environment()["versions"]
+    yield Finding("versions", True, ", ".join(f"{name} {v}" for name, v in versions.items()))
+    yield Finding("cores", True, str(cores()))
+    try:
+        import plotly  # type: ignore[import-untyped]
+    except ImportError:
+        yield Finding("report", None, "needs pip install 'uclearn[report]'")
+    else:
+        yield Finding("report", True, f"plotly {plotly.__version__}")
+
+
+def _methods() -> Iterator[Finding]:
+    """Does each method hold on to what it has learned, on a problem of a blink?"""
+    from uclearn.methods.checks import check_acts, check_holds, trial
+    from uclearn.methods.registry import METHODS, build, keywords
+
+    for name in METHODS:
+        if name in ("finetuning", "joint"):  # they are not meant to hold anything
+            continue
+        given = {"tasks": len(trial.tasks())} if "tasks" in keywords(name) else {}
+        try:
+            for check in (check_holds, check_acts):
+                check(lambda model, example, n=name, g=given: build(n, model, example, {n: g}))
+        except UclearnError as error:
+            yield Finding(f"method {name}", False, str(error))
+        else:
+            yield Finding(f"method {name}", True, "acts, and holds what it has learned")
+
+
+def _data(data: Path | None) -> Iterator[Finding]:
+    from uclearn.tasks.sources.verify import listing
+
+    for each in listing(data):
+        sound = None if each.state == "missing" else each.state in ("verified", "unchecked")
+        yield Finding(f"data {each.name}", sound, f"{each.state}: {each.detail}")
+
+
+def _runs(folder: Path) -> Iterator[Finding]:
+    from uclearn.storage.checkpoint import has_checkpoint, load_latest
+    from uclearn.storage.records import find_runs, read_run
+
+    for place in find_runs(folder):
+        try:
+            run = read_run(place)
+            state = "open" if run.summary is None else "complete"
+            note = None
+            if has_checkpoint(place):
+                _, note = load_latest(place, "session")
+        except UclearnError as error:
+            yield Finding(str(place), False, str(error))
+        else:
+            yield Finding(str(place), note is None, note or f"{state}, {len(run.events)} events")

@@ -1,0 +1,102 @@
+"""What all commands that make runs do: make them, show them, say how it ended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import typer
+from rich.console import Console
+
+from uclearn.cli.options import Mode
+from uclearn.cli.tables import results_table
+from uclearn.cli.watch import watching
+from uclearn.experiments.config import RunConfig
+from uclearn.experiments.grid import Result, run_all
+
+FAILED, BUSY, STOPPED = 1, 3, 130
+"""Exit codes: a run failed; another process is still making one; stopped by the user."""
+
+
+def make(
+    configs: Sequence[RunConfig],
+    out: Path,
+    data: Path | None,
+    workers: int | None,
+    mode: Mode,
+    *,
+    checkpoint_seconds: float = 30.0,
+    title: str = "",
+) -> None:
+    """Make the runs, show a table of all that there are by now, and leave with an exit code."""
+    results = make_quietly(configs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+    show(results, out, mode, title)
+    leave(results)
+
+
+def make_quietly(
+    configs: Sequence[RunConfig],
+    out: Path,
+    data: Path | None,
+    workers: int | None,
+    mode: Mode,
+    *,
+    checkpoint_seconds: float = 30.0,
+) -> list[Result]:
+    """Make the runs, showing no more than how they go."""
+    with watching(mode, configs) as observer:
+        return run_all(
+            configs,
+            out,
+            data=data,
+            workers=workers,
+            observer=observer,
+            checkpoint_seconds=checkpoint_seconds,
+        )
+
+
+def show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> None:
+    """The table, or one JSON line per run."""
+    if mode == "json":
+        for result in results:
+            summary = result.summary()
+            line = {
+                "event": "result",
+                "folder": str(result.folder),
+                "state": result.state,
+                "message": result.message,
+                "summary": None if summary is None else summary.to_document(),
+            }
+            typer.echo(json.dumps(line))
+        return
+    if mode == "quiet":
+        return
+    console = Console()
+    console.print(results_table(results, title))
+    if all(result.state == "done" for result in results):
+        console.print(f"All {len(results)} were done before; nothing was to be made.")
+    console.print(
+        f"Kept in {out}. [bold]uclearn report {out}[/bold] draws figures.", soft_wrap=True
+    )
+
+
+def leave(results: Sequence[Result]) -> None:
+    """Say what went wrong, one line each, and leave with its exit code."""
+    for result in results:
+        if result.state in ("failed", "stopped"):
+            typer.echo(f"{result.state}: {result.config.folder_name()}: {result.message}", err=True)
+    missing = [r for r in results if r.state == "busy" and r.summary() is None]
+    for result in missing:
+        typer.echo(
+            f"busy: {result.config.folder_name()}: another process is making it. Run the same "
+            "command again to see it.",
+            err=True,
+        )
+    states = {result.state for result in results}
+    if "failed" in states:
+        raise typer.Exit(FAILED)
+    if "stopped" in states:
+        raise typer.Exit(STOPPED)
+    if missing:
+        raise typer.Exit(BUSY)

@@ -1,0 +1,131 @@
+"""Options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeAlias
+
+import typer
+
+from uclearn.cli.choices import benchmark_names, completing, method_names, preset_names
+from uclearn.errors import SettingError
+
+DEFAULT_BENCHMARK = "permuted-digits"
+DEFAULT_OUT = Path("runs")
+
+Benchmark: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help="What to learn: {benchmarks}.",
+        autocompletion=completing(benchmark_names),
+        show_default=False,
+    ),
+]
+Preset: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="Where settings come from: {presets}. `paper` follows the paper to the letter, `best` "
+        "takes what we found to be better. Default: best.",
+        autocompletion=completing(preset_names),
+        show_default=False,
+    ),
+]
+Seeds: TypeAlias = Annotated[
+    int, typer.Option(min=1, help="Repeat with so many seeds, 0, 1, 2, ..., to see the spread.")
+]
+Epochs: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, help="Passes over each task's data. Short for --set plan.epochs=N."),
+]
+Tasks: TypeAlias = Annotated[
+    int | None, typer.Option(min=1, help="Learn only the first so many tasks.")
+]
+Set: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="Change a setting, as ucl.beta=0.01 or plan.lr=0.002; may be repeated. `uclearn "
+        "presets` lists them.",
+    ),
+]
+Config: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        metavar="FILE",
+        help="A TOML file with settings: benchmark, method, preset, tasks, and a table for each "
+        "part, such as [plan] or [ucl].",
+    ),
+]
+Out: TypeAlias = Annotated[
+    Path, typer.Option(metavar="FOLDER", help="Where runs are kept. What is there is not repeated.")
+]
+DataFolder: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--data",
+        metavar="FOLDER",
+        help="Where the data sets are. Default: the folder that UCLEARN_DATA names, else a place "
+        "in the cache folder.",
+        show_default=False,
+    ),
+]
+Workers: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1, help="Runs at the same time. Default: one for each core.", show_default=False
+    ),
+]
+Quiet: TypeAlias = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but errors.")]
+Json: TypeAlias = Annotated[
+    bool, typer.Option("--json", help="One JSON object per line, for other programs.")
+]
+Method: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        help="How to learn: {methods}. With +{wrappers} a memory of examples is put around it: "
+        "ucl+replay. Default: ucl.",
+        autocompletion=completing(method_names),
+        show_default=False,
+    ),
+]
+CheckpointSeconds: TypeAlias = Annotated[
+    float, typer.Option(min=0, help="Save so often: what a crash may cost.", hidden=True)
+]
+
+Mode: TypeAlias = Literal["live", "quiet", "json"]
+
+
+def mode(quiet: bool, json: bool) -> Mode:
+    """How a command speaks."""
+    if quiet and json:
+        raise SettingError("`--quiet` and `--json` exclude each other: choose one.")
+    return "quiet" if quiet else "json" if json else "live"
+
+
+def gathered(
+    config: Path | None,
+    settings: list[str] | None,
+    *,
+    epochs: int | None = None,
+    tasks: int | None = None,
+) -> dict[str, Any]:
+    """Settings by dotted key: of the file, then of `--set`, then of options of their own."""
+    from uclearn.experiments.overrides import parse_settings, read_file
+
+    found = {} if config is None else read_file(config)
+    found |= parse_settings(settings or [])
+    if epochs is not None:
+        found["plan.epochs"] = epochs
+    if tasks is not None:
+        found["tasks"] = tasks
+    return found
+
+
+def taken(settings: dict[str, Any], word: str, given: str | None) -> str | None:
+    """`benchmark`, `method` or `preset`: the option, else what a file says; out of `settings`."""
+    from_file = settings.pop(word, None)
+    if from_file is not None and not isinstance(from_file, str):
+        raise SettingError(f"`{word}` must be a name in quotes, got {from_file!r}.")
+    return given if given is not None else from_file

@@ -1,0 +1,46 @@
+"""`uclearn presets`: every setting, its value and where it comes from."""
+
+from __future__ import annotations
+
+import json as json_lines
+
+import typer
+
+from uclearn.cli import options
+
+
+def presets(
+    benchmark: options.Benchmark = options.DEFAULT_BENCHMARK,
+    method: options.Method = None,
+    preset: options.Preset = None,
+    json: options.Json = False,
+) -> None:
+    """Show all settings of a method on a benchmark, and where each value comes from.
+
+    Any of them can be changed by --set KEY=VALUE in the other commands.
+    """
+    from uclearn.experiments.overrides import resolve, settable
+    from uclearn.experiments.presets import preset as sourced
+
+    name, which = method or "ucl", preset or "best"
+    document = resolve(benchmark, name, preset=which).document()
+    values = {**document, **document["settings"]}
+    sources = {key: source for key, (_, source) in sourced(benchmark, name, which).items()}
+    rows = []
+    for key in settable(name):
+        group, _, setting = key.partition(".")
+        value = values[group][setting] if setting else values[group]
+        rows.append((key, value, sources.get(key, "default")))
+    if json:
+        for key, value, source in rows:
+            typer.echo(json_lines.dumps({"key": key, "value": value, "source": source}))
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{name} on {benchmark}, preset {which}")
+    for column in ("setting", "value", "source"):
+        table.add_column(column)
+    for key, value, source in rows:
+        table.add_row(key, "none" if value is None else json_lines.dumps(value), source)
+    Console().print(table)

@@ -1,0 +1,134 @@
+"""`uclearn reproduce`: what the paper shows, made again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from uclearn.cli import options
+from uclearn.cli.choices import completing, study_names
+
+if TYPE_CHECKING:
+    from uclearn.experiments.config import RunConfig
+
+
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE|TABLE",
+            help="Which of: {studies}.",
+            autocompletion=completing(study_names),
+            show_default=False,
+        ),
+    ],
+    scale: Annotated[
+        float,
+        typer.Option(
+            min=0.001,
+            max=1.0,
+            help="Shrink epochs and seeds to this share, to save time. Such runs are marked as "
+            "scaled wherever they are shown.",
+        ),
+    ] = 1.0,
+    seeds: Annotated[
+        int | None,
+        typer.Option(min=1, help="Default: as in the paper, 5 or 8.", show_default=False),
+    ] = None,
+    estimate: Annotated[
+        bool, typer.Option("--estimate", help="Only say how long it would take.")
+    ] = False,
+    out: options.Out = options.DEFAULT_OUT,
+    data: options.DataFolder = None,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Make a figure or table of the paper again, with its settings, and see how long it takes first.
+
+    Run the same command again and only what is missing is made; `uclearn report` draws the figure.
+    """
+    mode = options.mode(quiet, json)
+    if what == "table-1":
+        from uclearn.cli.params import params
+        from uclearn.experiments.paper import TABLE_1
+
+        for name in TABLE_1:
+            params(name, json=json)
+        return
+    from uclearn.cli.making import FAILED, make
+    from uclearn.experiments.reproduce import study, study_configs
+
+    wanted = study(what)
+    configs = study_configs(what, scale=scale, seeds=seeds)
+    possible = _with_data(configs, data)
+    if mode == "live":
+        _announce(f"{what}: {wanted.title}. {wanted.note}", possible, out, data, workers, scale)
+    if possible and not estimate:
+        make(possible, out, data, workers, mode, title=f"{what}: {wanted.title}")
+    if len(possible) < len(configs):
+        raise typer.Exit(FAILED)
+
+
+def _with_data(configs: list[RunConfig], data: Path | None) -> list[RunConfig]:
+    """The runs whose data are there; what is missing is said, and the rest goes on."""
+    from uclearn.tasks.benchmarks import benchmark
+    from uclearn.tasks.sources.catalogue import dataset
+    from uclearn.tasks.sources.locate import present
+    from uclearn.tasks.sources.location import data_folder
+
+    folder = data_folder(data)
+    possible = {}
+    for name in dict.fromkeys(config.benchmark for config in configs):
+        missing = [
+            needed
+            for needed in benchmark(name).data
+            if any(present(file, folder) is None for file in dataset(needed).files)
+        ]
+        possible[name] = not missing
+        if missing:
+            get = " and ".join(f"`uclearn data get {needed}`" for needed in missing)
+            typer.echo(
+                f"Left out: {name}, its data are not in {folder}. Get them by {get}.", err=True
+            )
+    return [config for config in configs if possible[config.benchmark]]
+
+
+def _announce(
+    title: str,
+    configs: list[RunConfig],
+    out: Path,
+    data: Path | None,
+    workers: int | None,
+    scale: float,
+) -> None:
+    from uclearn.experiments.estimate import estimate_seconds
+    from uclearn.experiments.grid import cores
+    from uclearn.storage.records import read_summary
+
+    missing = [c for c in configs if read_summary(out / c.folder_name()) is None]
+    typer.echo(title.strip())
+    if scale < 1:
+        typer.echo(
+            f"SCALED to {scale:g} of the epochs and seeds: not to be compared with the paper."
+        )
+    if not missing:
+        return
+    seconds = estimate_seconds(missing, data, workers or cores())
+    typer.echo(
+        f"{len(missing)} of {len(configs)} runs are to be made, in about {_spoken(seconds)}."
+    )
+
+
+def _spoken(seconds: float) -> str:
+    """A rough time in words.
+
+    >>> _spoken(40), _spoken(400), _spoken(40000)
+    ('40 seconds', '7 minutes', '11 hours')
+    """
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

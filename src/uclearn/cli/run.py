@@ -1,0 +1,62 @@
+"""`uclearn run`: one method, one or several seeds."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from uclearn.cli import options
+from uclearn.cli.choices import benchmark_names, completing
+
+
+def run(
+    benchmark: Annotated[
+        str | None,
+        typer.Argument(
+            help="What to learn: {benchmarks}. Default: permuted-digits, which needs no download.",
+            autocompletion=completing(benchmark_names),
+            show_default=False,
+        ),
+    ] = None,
+    method: options.Method = None,
+    seeds: options.Seeds = 1,
+    epochs: options.Epochs = None,
+    tasks: options.Tasks = None,
+    preset: options.Preset = None,
+    settings: options.Set = None,
+    config: options.Config = None,
+    out: options.Out = options.DEFAULT_OUT,
+    data: options.DataFolder = None,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    checkpoint_seconds: options.CheckpointSeconds = 30.0,
+) -> None:
+    """Learn a sequence of tasks with one method, and see what is left of the first ones.
+
+    Without any argument: the digits that come with the package, `ucl` beside `finetuning`. Run the
+    same command again and it goes on where it was stopped, or says that it is done.
+    """
+    from uclearn.cli.making import make
+    from uclearn.experiments.overrides import resolve
+
+    mode = options.mode(quiet, json)
+    chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
+    named = options.taken(chosen, "benchmark", benchmark)
+    method = options.taken(chosen, "method", method)
+    preset = options.taken(chosen, "preset", preset) or "best"
+    methods = [method or "ucl"] if method or named else ["ucl", "finetuning"]
+    configs = [
+        resolve(
+            named or options.DEFAULT_BENCHMARK,
+            each,
+            preset=preset,
+            seed=seed,
+            overrides=chosen,
+            methods=methods,
+        )
+        for each in methods
+        for seed in range(seeds)
+    ]
+    make(configs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
