@@ -38,13 +38,13 @@ def move(model: nn.Module) -> None:
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
 
 
-def two_old_tasks() -> LwF:
-    """A network with heads of 3 and 2 classes that moved since, and a head for a third task."""
+def three_old_tasks() -> LwF:
+    """A network with heads of 3, 2 and 3 classes that moved since, and a head for a fourth task."""
     method = LwF(MultiHead(trunk(), features=6))
-    for index, classes in enumerate((3, 2)):
+    for index, classes in enumerate((3, 2, 3)):
         method.begin_task(some_task(index, classes))
         method.end_task(some_task(index, classes))
-    method.begin_task(some_task(2))
+    method.begin_task(some_task(3))
     move(method.model)
     return method
 
@@ -92,10 +92,10 @@ def test_at_high_temperature_it_is_the_squared_difference_of_logits() -> None:
 
 
 def test_the_penalty_sums_over_old_heads_on_the_new_inputs() -> None:
-    method = two_old_tasks()
+    method = three_old_tasks()
     x = torch.randn(5, 4)
     model, (teacher,) = method.model, method.teachers
-    expected = sum(distillation(model(x, task=t), teacher(x, task=t), 2.0) for t in (0, 1))
+    expected = sum(distillation(model(x, task=t), teacher(x, task=t), 2.0) for t in range(3))
     torch.testing.assert_close(method.penalty(inputs=x), torch.as_tensor(expected))
 
 
@@ -149,7 +149,7 @@ def count_passes(module: nn.Module) -> list[int]:
 def test_within_a_step_the_students_trunk_runs_once_and_the_gradient_is_the_same(
     heads: bool,
 ) -> None:
-    method = two_old_tasks() if heads else LwF(nn.Sequential(trunk(), nn.Linear(6, 3)))
+    method = three_old_tasks() if heads else LwF(nn.Sequential(trunk(), nn.Linear(6, 3)))
     if not heads:
         method.end_task()
         move(method.model)
@@ -161,7 +161,7 @@ def test_within_a_step_the_students_trunk_runs_once_and_the_gradient_is_the_same
         passes = count_passes(shared)
         if watched:
             method.begin_step(inputs=x)
-        outputs = method.model(x, task=2) if heads else method.model(x)
+        outputs = method.model(x, task=3) if heads else method.model(x)
         (outputs.square().sum() + method.penalty(inputs=x)).backward()
         method.end_step()
         gradients.append([p.grad.clone() for p in method.model.parameters() if p.grad is not None])
@@ -218,9 +218,9 @@ def test_the_teacher_is_frozen_in_evaluation_and_not_the_optimisers_affair() -> 
 
 
 def test_a_state_brings_its_teacher_along_or_its_absence() -> None:
-    method = two_old_tasks()
+    method = three_old_tasks()
     fresh = LwF(MultiHead(trunk(), features=6))
-    for index, classes in enumerate((3, 2, 3)):
+    for index, classes in enumerate((3, 2, 3, 3)):
         fresh.begin_task(some_task(index, classes))
     early = {name: value.clone() for name, value in fresh.state_dict().items()}
     fresh.load_state_dict(method.state_dict())

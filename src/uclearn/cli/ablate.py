@@ -27,6 +27,7 @@ def ablate(
     """
     from uclearn.cli.making import make
     from uclearn.experiments.ablate import ABLATIONS
+    from uclearn.experiments.grid import placed
     from uclearn.experiments.overrides import resolve
 
     mode = options.mode(quiet, json)
@@ -37,4 +38,4 @@ def ablate(
         for seed in range(seeds)
         for without in ABLATIONS.values()
     ]
-    make(configs, out, data, workers, mode, title=f"ablation, {benchmark}")
+    make(placed(configs, out), out, data, workers, mode, title=f"ablation, {benchmark}")

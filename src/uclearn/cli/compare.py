@@ -36,6 +36,7 @@ def compare(
     Run the same command again and only what is missing is made. Two at once share the work.
     """
     from uclearn.cli.making import make
+    from uclearn.experiments.grid import placed
     from uclearn.experiments.overrides import resolve
     from uclearn.methods.registry import METHODS, parts
 
@@ -52,4 +53,4 @@ def compare(
         for seed in range(seeds)
         for name in names
     ]
-    make(configs, out, data, workers, mode)
+    make(placed(configs, out), out, data, workers, mode)

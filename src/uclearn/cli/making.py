@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import typer
@@ -18,9 +20,12 @@ from uclearn.experiments.grid import Result, run_all
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""
 
+_OF_NO_CONSEQUENCE = ("--out", "--data", "--workers", "--checkpoint-seconds")
+_FLAGS = ("--quiet", "-q", "--json")
+
 
 def make(
-    configs: Sequence[RunConfig],
+    jobs: Mapping[Path, RunConfig],
     out: Path,
     data: Path | None,
     workers: int | None,
@@ -29,15 +34,24 @@ def make(
     checkpoint_seconds: float = 30.0,
     title: str = "",
 ) -> None:
-    """Make the runs, show a table of all that there are by now, and leave with an exit code."""
-    results = make_quietly(configs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+    """Make the runs, show a table of all that there are by now, and leave with an exit code.
+
+    Args:
+        jobs: runs by their folders.
+        out: the folder that all of them are below, to be named in the end.
+        data: the folder that holds the data sets.
+        workers: how many at a time.
+        mode: how to speak.
+        checkpoint_seconds: how much work a crash may cost.
+        title: of the table.
+    """
+    results = make_quietly(jobs, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
     show(results, out, mode, title)
     leave(results)
 
 
 def make_quietly(
-    configs: Sequence[RunConfig],
-    out: Path,
+    jobs: Mapping[Path, RunConfig],
     data: Path | None,
     workers: int | None,
     mode: Mode,
@@ -45,15 +59,31 @@ def make_quietly(
     checkpoint_seconds: float = 30.0,
 ) -> list[Result]:
     """Make the runs, showing no more than how they go."""
-    with watching(mode, configs) as observer:
+    with watching(mode, list(jobs.values())) as observer:
         return run_all(
-            configs,
-            out,
+            jobs,
             data=data,
             workers=workers,
             observer=observer,
             checkpoint_seconds=checkpoint_seconds,
+            command=typed(sys.argv),
         )
+
+
+def typed(words: Sequence[str]) -> str | None:
+    """The command that was typed, without what changes no result; None: `resume` names no run.
+
+    >>> typed(["/usr/bin/uclearn", "run", "split-digits", "--out", "here", "--seeds=2", "--quiet"])
+    'uclearn run split-digits --seeds=2'
+    """
+    kept, left = ["uclearn"], iter(words[1:])
+    for word in left:
+        option, equals, _ = word.partition("=")
+        if option in _OF_NO_CONSEQUENCE and not equals:
+            next(left, None)
+        elif option not in (*_OF_NO_CONSEQUENCE, *_FLAGS):
+            kept.append(word)
+    return None if kept[1:2] == ["resume"] else shlex.join(kept)
 
 
 def show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> None:

@@ -39,6 +39,7 @@ def run(
     same command again and it goes on where it was stopped, or says that it is done.
     """
     from uclearn.cli.making import make
+    from uclearn.experiments.grid import placed
     from uclearn.experiments.overrides import resolve
 
     mode = options.mode(quiet, json)
@@ -59,4 +60,4 @@ def run(
         for each in methods
         for seed in range(seeds)
     ]
-    make(configs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+    make(placed(configs, out), out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)

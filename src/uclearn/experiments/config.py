@@ -54,8 +54,8 @@ class RunConfig(Settings):
     """Of everything random: tasks, weights, noise, order."""
     tasks: int | None = None
     """Only the first so many; None: all."""
-    scale: float = Field(default=1.0, gt=0, le=1)
-    """A mark: below 1, epochs were cut to this share of the preset's to save time."""
+    scale: float | None = Field(default=None, gt=0, lt=1)
+    """A mark: to save time, epochs were cut to this share of the preset's; None: they were not."""
     plan: SerializeAsAny[Settings]
     network: NetworkSettings = NetworkSettings()
     settings: SerializeAsAny[Settings]
@@ -155,7 +155,7 @@ class RunConfig(Settings):
         >>> resolve("split-digits", "ewc", seed=3).folder_name()[:22]
         'split-digits/ewc-best-'
         """
-        scaled = "" if self.scale == 1 else f"-scale{self.scale:g}"
+        scaled = "" if self.scale is None else f"-scale{self.scale:g}"
         group = f"{self.method}-{self.preset}{scaled}-{self.fingerprint(with_seed=False)}"
         return f"{self.benchmark}/{group}/seed-{self.seed}"
 

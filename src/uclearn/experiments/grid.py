@@ -7,7 +7,7 @@ that another process is making is passed over. A run that fails stops no other.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
@@ -15,6 +15,7 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
+from uclearn.errors import UclearnError
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.run import stored_config
 from uclearn.experiments.worker import Order, State, execute, work
@@ -35,7 +36,7 @@ class Result:
 
     def summary(self) -> Summary | None:
         """Its outcome, if there is one by now, whoever made it."""
-        return read_summary(self.folder)
+        return None if self.state == "failed" else read_summary(self.folder)
 
 
 def cores() -> int:
@@ -46,49 +47,53 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
+def placed(configs: Iterable[RunConfig], out: Path) -> dict[Path, RunConfig]:
+    """Runs by their folders below `out`; of the same run twice there is one."""
+    return {out / config.folder_name(): config for config in configs}
+
+
 def run_all(
-    configs: Sequence[RunConfig],
-    out: Path,
+    jobs: Mapping[Path, RunConfig],
     *,
     data: Path | None = None,
     workers: int | None = None,
     observer: GridObserver | None = None,
     checkpoint_seconds: float = 30.0,
+    command: str | None = None,
 ) -> list[Result]:
-    """Make all runs of `configs` that are missing below `out`; what became of each, in order.
+    """Make all runs that are missing; what became of each, in order.
 
     Args:
-        configs: each is made in the folder that its name says.
-        out: the folder for all of them.
+        jobs: runs by their folders (see `placed`).
         data: the folder that holds the data sets.
         workers: how many at a time; None: one for each core. The cores are divided among them.
         observer: told what happens, in this process.
         checkpoint_seconds: how much work a crash may cost.
+        command: what was typed, to be noted in the summaries.
     """
-    grid = _Grid(configs, out, observer or (lambda config, event, details: None))
+    grid = _Grid(jobs, observer or (lambda config, event, details: None))
     missing = grid.look_around()
     at_once = max(1, min(workers or cores(), len(missing)))
-    threads = _threads(at_once)
     orders = [
         Order(
-            config.to_json(),
-            str(out / config.folder_name()),
+            jobs[folder].to_json(),
+            str(folder),
             None if data is None else str(data),
-            threads,
+            _threads(at_once),
             checkpoint_seconds,
+            command,
         )
-        for config in missing
+        for folder in missing
     ]
     if len(orders) == 1:  # it needs no process of its own
-        grid.run_here(missing[0], orders[0])
+        grid.run_here(orders[0])
     else:
-        grid.run(list(zip(missing, orders, strict=True)), at_once)
-    return [grid.results[config.fingerprint()] for config in configs]
+        grid.run(orders, at_once)
+    return [grid.results[folder] for folder in jobs]
 
 
 @dataclass
 class _Worker:
-    config: RunConfig
     folder: Path
     process: SpawnProcess
     events: Connection
@@ -96,53 +101,57 @@ class _Worker:
 
 
 class _Grid:
-    def __init__(self, configs: Sequence[RunConfig], out: Path, observer: GridObserver) -> None:
-        self.configs, self.out, self.observer = configs, out, observer
-        self.results: dict[str, Result] = {}
+    def __init__(self, configs: Mapping[Path, RunConfig], observer: GridObserver) -> None:
+        self.configs, self.observer = configs, observer
+        self.results: dict[Path, Result] = {}
         self.workers: list[_Worker] = []
         self.stopping = False
 
-    def look_around(self) -> list[RunConfig]:
-        """What is not done yet, each once."""
+    def look_around(self) -> list[Path]:
+        """What is not done yet."""
         missing = []
-        for config in {config.fingerprint(): config for config in self.configs}.values():
-            folder = self.out / config.folder_name()
-            if read_summary(folder) is not None and stored_config(folder) == config.fingerprint():
-                self._note(config, folder, "done", "")
-            else:
-                missing.append(config)
+        for folder, config in self.configs.items():
+            try:
+                complete = read_summary(folder) is not None
+                if complete and stored_config(folder) == config.fingerprint():
+                    self._note(folder, "done", "")
+                else:
+                    missing.append(folder)
+            except UclearnError as error:  # damaged files; the others go on
+                self._note(folder, "failed", str(error))
         return missing
 
-    def run_here(self, config: RunConfig, order: Order) -> None:
+    def run_here(self, order: Order) -> None:
         """One run, in this process."""
-        self.observer(config, "run_begins", {"folder": order.folder})
-        outcome = execute(order, lambda event, details: self.observer(config, event, details))
-        self._note(config, Path(order.folder), *outcome)
+        folder = Path(order.folder)
+        self._tell(folder, "run_begins", {"folder": order.folder})
+        outcome = execute(order, lambda event, details: self._tell(folder, event, details))
+        self._note(folder, *outcome)
 
-    def run(self, waiting: list[tuple[RunConfig, Order]], at_once: int) -> None:
+    def run(self, orders: Sequence[Order], at_once: int) -> None:
         """Keep `at_once` processes busy until nothing is left."""
-        waiting = waiting[::-1]
+        waiting = list(reversed(orders))
         while self.workers or (waiting and not self.stopping):
             try:
                 while waiting and not self.stopping and len(self.workers) < at_once:
-                    self._start(*waiting.pop())
+                    self._start(waiting.pop())
                 self._listen()
             except KeyboardInterrupt:
                 # the workers got the same signal and are saving; a second one does not wait
                 for worker in self.workers if self.stopping else []:
                     worker.process.terminate()
                 self.stopping = True
-        for config, order in waiting:
-            self._note(config, Path(order.folder), "stopped", "not begun")
+        for order in reversed(waiting):
+            self._note(Path(order.folder), "stopped", "not begun")
 
-    def _start(self, config: RunConfig, order: Order) -> None:
-        context = get_context("spawn")  # a fork would share torch's threads in mid-air
+    def _start(self, order: Order) -> None:
+        context = get_context("spawn")  # a fork would copy torch's threads in mid-air
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=work, args=(order, sender), daemon=True)
         process.start()
         sender.close()
-        self.workers.append(_Worker(config, Path(order.folder), process, receiver))
-        self.observer(config, "run_begins", {"folder": order.folder})
+        self.workers.append(_Worker(Path(order.folder), process, receiver))
+        self._tell(Path(order.folder), "run_begins", {"folder": order.folder})
 
     def _listen(self) -> None:
         ready = wait([worker.events for worker in self.workers], timeout=1.0)
@@ -155,17 +164,20 @@ class _Grid:
             if kind == "outcome":
                 worker.outcome = (details["state"], details["message"])
             else:
-                self.observer(worker.config, kind, details)
+                self._tell(worker.folder, kind, details)
 
     def _end(self, worker: _Worker) -> None:
         worker.process.join()
         self.workers.remove(worker)
         state, message = worker.outcome or ("failed", _death(worker.process.exitcode))
-        self._note(worker.config, worker.folder, state, message)
+        self._note(worker.folder, state, message)
 
-    def _note(self, config: RunConfig, folder: Path, state: State, message: str) -> None:
-        self.results[config.fingerprint()] = Result(config, folder, state, message)
-        self.observer(config, "run_ends", {"state": state, "message": message})
+    def _note(self, folder: Path, state: State, message: str) -> None:
+        self.results[folder] = Result(self.configs[folder], folder, state, message)
+        self._tell(folder, "run_ends", {"state": state, "message": message})
+
+    def _tell(self, folder: Path, event: str, details: dict[str, Any]) -> None:
+        self.observer(self.configs[folder], event, details)
 
 
 def _threads(workers: int) -> int:

@@ -32,24 +32,28 @@ class HasUsedNodes(Protocol):
         ...
 
 
-def node_states(method: Method) -> dict[str, Any] | None:
-    """What a run records of the nodes after each task, as plain data; None: nothing is known.
+def node_states(method: Method) -> tuple[str, dict[str, Any]] | None:
+    """The event that a run records of the nodes after each task; None: nothing is known of them.
 
-    With uncertainties `sigma` has one number per node of each layer and `initial_sigma` one per
-    layer; with used nodes `used` has 0 or 1 per node.
+    `nodes`: per layer `sigma_init` and `sigma`, a number for each node. `used_nodes`: per layer 0
+    or 1 for each node.
     """
     while isinstance(method, Wrapper):
         method = method.method
     if isinstance(method, HasUncertainties):
-        sigmas, strengths = method.sigmas(), method.strengths()
-        return {
-            "sigma": {name: _short(sigma) for name, sigma in sigmas.items()},
-            "initial_sigma": {
-                name: _short(sigma[:1] * strengths[name][:1])[0] for name, sigma in sigmas.items()
-            },
+        strengths = method.strengths()
+        layers = {
+            name: {
+                # strength is sigma_init / sigma, and all nodes of a layer began alike
+                "sigma_init": _short(sigma[:1] * strengths[name][:1])[0],
+                "sigma": _short(sigma),
+            }
+            for name, sigma in method.sigmas().items()
         }
+        return "nodes", {"layers": layers}
     if isinstance(method, HasUsedNodes):
-        return {"used": {name: used.int().tolist() for name, used in method.used().items()}}
+        used = {name: nodes.int().tolist() for name, nodes in method.used().items()}
+        return "used_nodes", {"layers": used}
     return None
 
 

@@ -86,7 +86,7 @@ def resolve(
     *,
     preset: str = "best",
     seed: int = 0,
-    scale: float = 1.0,
+    scale: float | None = None,
     overrides: Overrides | None = None,
     methods: Iterable[str] = (),
 ) -> RunConfig:
@@ -97,7 +97,7 @@ def resolve(
         method: such as `ucl` or `vcl+coreset`.
         preset: `best` or `paper`.
         seed: of everything random.
-        scale: share of the preset's epochs; below 1 the run is marked.
+        scale: share of the preset's epochs that is left; the run is marked. None: all of them.
         overrides: what is set apart from the preset, by dotted key.
         methods: others that are compared with it: settings of their parts are passed over.
 
@@ -160,9 +160,9 @@ def _check_key(key: str, method: str) -> None:
     raise SettingError(f"There is no setting `{key}`. {hint}")
 
 
-def _shrink_epochs(document: dict[str, Any], scale: float) -> None:
+def _shrink_epochs(document: dict[str, Any], scale: float | None) -> None:
     """Cut everything that counts epochs, down to one at the least."""
-    if not 0 < scale < 1:  # whatever else is wrong with it, the configuration says
+    if scale is None or not 0 < scale < 1:  # what is wrong with it, the configuration says
         return
     for settings in (document["plan"], *document["settings"].values()):
         for key, value in settings.items():

@@ -70,7 +70,7 @@ def preset_document(name: str, method: str, which: str = "best") -> dict[str, An
         "method": method,
         "preset": which,
         "tasks": None,
-        "scale": 1.0,
+        "scale": None,
         "plan": plan_settings()().model_dump(),
         "network": NetworkSettings().model_dump(),
         "settings": {part: part_settings(part)().model_dump() for part in parts(method)},

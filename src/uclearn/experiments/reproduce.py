@@ -92,7 +92,7 @@ def study(name: str) -> Study:
 
 
 def study_configs(
-    name: str, *, scale: float = 1.0, seeds: int | None = None, preset: str = "paper"
+    name: str, *, scale: float | None = None, seeds: int | None = None, preset: str = "paper"
 ) -> list[RunConfig]:
     """All runs of a figure, the seeds of the paper or the share of them that `scale` leaves.
 
@@ -102,7 +102,7 @@ def study_configs(
     configs = []
     for curve in study(name).curves:
         count = SEEDS_MLP if TABLE[curve.benchmark].hidden else SEEDS_CNN
-        for seed in range(seeds or max(1, math.ceil(count * scale))):
+        for seed in range(seeds or max(1, math.ceil(count * (scale or 1.0)))):
             configs.append(
                 resolve(
                     curve.benchmark,

@@ -14,7 +14,6 @@ from uclearn.experiments.config import RunConfig
 from uclearn.experiments.kept import parameters_kept
 from uclearn.experiments.memory_use import forget_peak, peak_memory
 from uclearn.experiments.nodes import node_states
-from uclearn.experiments.paper import ACCURACY, OTHER_DATA
 from uclearn.experiments.prepare import Prepared, prepare
 from uclearn.methods.contract import Method
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
@@ -38,6 +37,7 @@ def run(
     progress: Observer | None = None,
     *,
     checkpoint_seconds: float = 30.0,
+    command: str | None = None,
 ) -> Summary:
     """Make the run in `folder`, go on with it, or return its summary if it is done.
 
@@ -47,6 +47,7 @@ def run(
         data: the folder that holds the data sets.
         progress: told what happens (see `uclearn.training.learn`).
         checkpoint_seconds: how much work a crash may cost.
+        command: what was typed, to be noted in the summary.
     """
     summary = read_summary(folder)
     begun = stored_config(folder)
@@ -67,7 +68,7 @@ def run(
             journal=_Journal(recorder, prepared.method),
             observer=progress,
         )
-        recorder.finish(_summary(document, config, prepared, outcome))
+        recorder.finish(_summary(document, prepared, outcome, command))
         previous_of(folder / CHECKPOINT_NAME).unlink(missing_ok=True)  # it has served its purpose
     return finished_summary(folder)
 
@@ -112,14 +113,15 @@ class _Journal:
     def append(self, event: str, details: dict[str, Any], /) -> None:
         self._recorder.append(event, details)
         if event == "evaluation" and (states := node_states(self._method)) is not None:
-            self._recorder.append("nodes", {"task": details["task"], **states})
+            told, layers = states
+            self._recorder.append(told, {"task": details["task"], **layers})
 
     def rewind(self, position: int, /) -> None:
         self._recorder.rewind(position)
 
 
 def _summary(
-    document: Mapping[str, Any], config: RunConfig, prepared: Prepared, outcome: Outcome
+    document: Mapping[str, Any], prepared: Prepared, outcome: Outcome, command: str | None
 ) -> Summary:
     rows = outcome.accuracy_matrix
     several = len(rows) > 1
@@ -143,40 +145,8 @@ def _summary(
             else None,
             "task_names": [task.name for task in prepared.tasks],
             "threads": torch.get_num_threads(),
-            "paper": _paper(config),
+            **({} if command is None else {"command": command}),
         },
-    )
-
-
-def _paper(config: RunConfig) -> dict[str, Any] | None:
-    """The paper's number for this benchmark and method, and whether the run may stand beside it."""
-    name = OTHER_DATA.get(config.benchmark, config.benchmark)
-    printed = ACCURACY.get((name, config.method))
-    if printed is None:
-        return None
-    return {
-        "average_accuracy": printed.value / 100,
-        "source": printed.source,
-        "comparable": comparable(config),
-    }
-
-
-def comparable(config: RunConfig) -> bool:
-    """Whether a run may stand beside the paper's number: its tasks, its number of epochs, its way
-    of splitting the data.
-
-    >>> from uclearn.experiments import resolve
-    >>> comparable(resolve("split-mnist", "ucl")), comparable(resolve("omniglot", "ucl"))
-    (True, False)
-    """
-    deviates = any(note.startswith(("tasks=", "plan.epochs=")) for note in config.changed)
-    leaking = config.data.split_after_augmentation or config.benchmark != "omniglot"
-    return (
-        config.scale == 1
-        and not deviates
-        and leaking
-        and config.data.judge == "test"
-        and config.benchmark not in OTHER_DATA
     )
 
 

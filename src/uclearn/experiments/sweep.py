@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from uclearn.errors import SettingError
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.grid import Result
+from uclearn.experiments.grids import GRIDS
 from uclearn.experiments.overrides import parse_value, resolve
-from uclearn.experiments.paper import GRIDS
 
 FIRST_TASKS = 3
 Grid = Mapping[str, Sequence[Any]]

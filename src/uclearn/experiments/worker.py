@@ -22,6 +22,7 @@ class Order(NamedTuple):
     data: str | None
     threads: int
     checkpoint_seconds: float
+    command: str | None
 
 
 Tell = Callable[[str, dict[str, Any]], None]
@@ -55,7 +56,14 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
     try:
         config = RunConfig.from_json(order.config)
         data = None if order.data is None else Path(order.data)
-        run(config, folder, data, tell, checkpoint_seconds=order.checkpoint_seconds)
+        run(
+            config,
+            folder,
+            data,
+            tell,
+            checkpoint_seconds=order.checkpoint_seconds,
+            command=order.command,
+        )
     except FolderBusyError as error:
         return "busy", str(error)
     except (StoppedError, KeyboardInterrupt) as error:

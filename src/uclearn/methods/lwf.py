@@ -211,7 +211,8 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
     chosen = [cast(nn.Linear, network.heads[number]) for number in heads]
     weight = torch.cat([head.weight for head in chosen])
     bias = torch.cat([head.bias for head in chosen])
-    return F.linear(shared, weight, bias).unflatten(1, (len(heads), -1)).flatten(0, 1)
+    outputs: Tensor = F.linear(shared, weight, bias).unflatten(1, (len(heads), -1))
+    return outputs.flatten(0, 1)
 
 
 def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:
