@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -31,7 +32,7 @@ def network(seed: int, *sizes: int) -> nn.Sequential:
     """Linear layers with ReLU between, drawn from the seed."""
     torch.manual_seed(seed)
     layers: list[nn.Module] = []
-    for width, following in zip(sizes, sizes[1:], strict=False):
+    for width, following in pairwise(sizes):
         layers += [nn.Linear(width, following), nn.ReLU()]
     return nn.Sequential(*layers[:-1])
 

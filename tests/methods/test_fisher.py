@@ -35,7 +35,7 @@ def diagonal_by_loop(
     for start in range(0, EXAMPLES, group):
         size = min(group, EXAMPLES - start)
         mean = losses(slice(start, start + size)).mean()
-        gradients = torch.autograd.grad(mean, parameters.values(), materialize_grads=True)
+        gradients = torch.autograd.grad(mean, list(parameters.values()), materialize_grads=True)
         for name, gradient in zip(parameters, gradients, strict=True):
             total[name] += size * function(gradient) / EXAMPLES
     return total
@@ -69,7 +69,8 @@ class Twice(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = torch.tanh(self.layer(x))
-        return self.out(hidden + torch.tanh(self.layer(hidden)))
+        output: Tensor = self.out(hidden + torch.tanh(self.layer(hidden)))
+        return output
 
 
 class Tied(nn.Module):
@@ -85,7 +86,8 @@ class Tied(nn.Module):
         hidden = self.second(torch.tanh(self.first(x)))
         if self.functional:
             hidden = F.linear(torch.tanh(hidden), self.first.weight)
-        return self.out(hidden)
+        output: Tensor = self.out(hidden)
+        return output
 
 
 class Bare(nn.Module):
@@ -97,7 +99,8 @@ class Bare(nn.Module):
         self.out = nn.Linear(5, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.out(torch.tanh(x * self.scale + self.shift))
+        output: Tensor = self.out(torch.tanh(x * self.scale + self.shift))
+        return output
 
 
 class Scaled(nn.Linear):
@@ -120,7 +123,8 @@ class Words(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         seen = self.norm(self.words(x))
         looked, _ = self.attention(seen, seen, seen, need_weights=False)
-        return self.out(self.root(seen + torch.relu(self.mix(looked))).mean(1))
+        output: Tensor = self.out(self.root(seen + torch.relu(self.mix(looked))).mean(1))
+        return output
 
 
 class Folded(nn.Module):
@@ -135,7 +139,8 @@ class Folded(nn.Module):
         if self.apart:
             x = x.transpose(0, 1)
         rows = torch.tanh(self.inner(x.reshape(-1, 4))).view(*x.shape[:2], 5)
-        return self.out(rows.sum(0 if self.apart else 1))
+        output: Tensor = self.out(rows.sum(0 if self.apart else 1))
+        return output
 
 
 class Centred(nn.Module):
@@ -147,7 +152,8 @@ class Centred(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         hidden = self.first(x)
-        return self.out(torch.tanh(hidden - hidden.mean(0)))
+        output: Tensor = self.out(torch.tanh(hidden - hidden.mean(0)))
+        return output
 
 
 def cnn() -> nn.Module:
@@ -163,10 +169,9 @@ def cnn() -> nn.Module:
         Mean(),
         nn.Linear(4, 3),
     )
-    for module in net.modules():
-        if isinstance(module, nn.BatchNorm2d):
-            nn.init.normal_(module.running_mean), nn.init.uniform_(module.running_var, 0.5, 2)
-            nn.init.normal_(module.weight)
+    net.get_buffer("1.running_mean").normal_()
+    net.get_buffer("1.running_var").uniform_(0.5, 2)
+    nn.init.normal_(net.get_parameter("1.weight"))
     return net
 
 
@@ -261,7 +266,7 @@ def test_examples_that_influence_each_other_are_told_apart() -> None:
     parameters = dict(model.named_parameters())
     expected = {name: torch.zeros_like(p) for name, p in parameters.items()}
     for loss in all_losses:
-        gradients = torch.autograd.grad(loss, parameters.values(), retain_graph=True)
+        gradients = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
         for name, gradient in zip(parameters, gradients, strict=True):
             expected[name] += gradient.square() / EXAMPLES
     whole = (classify(model, inputs)(slice(0, EXAMPLES)) for _ in range(1))
@@ -276,7 +281,7 @@ def test_batch_norm_with_the_statistics_of_the_batch() -> None:
     parameters = dict(model.named_parameters())
     expected = {name: torch.zeros_like(p) for name, p in parameters.items()}
     for loss in classify(model, inputs)(slice(0, EXAMPLES)):
-        gradients = torch.autograd.grad(loss, parameters.values(), retain_graph=True)
+        gradients = torch.autograd.grad(loss, list(parameters.values()), retain_graph=True)
         for name, gradient in zip(parameters, gradients, strict=True):
             expected[name] += gradient.square() / EXAMPLES
     whole = (classify(model, inputs)(slice(0, EXAMPLES)) for _ in range(1))

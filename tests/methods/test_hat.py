@@ -146,8 +146,9 @@ def test_masked_gradients_are_exactly_zero_and_the_others_untouched() -> None:
     for parameter, mask, _ in method._kept:
         if parameter.grad is None:
             continue  # the head of the first task
-        assert torch.equal(parameter.grad, before[id(parameter)].masked_fill(mask, 0))
-        assert before[id(parameter)][mask.expand_as(parameter)].any()
+        kept = mask.bool().expand_as(parameter)
+        assert torch.equal(parameter.grad, before[id(parameter)].masked_fill(kept, 0))
+        assert before[id(parameter)][kept].any()
 
 
 def test_the_first_task_is_free() -> None:

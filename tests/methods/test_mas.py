@@ -27,7 +27,7 @@ def by_loop(net: nn.Module, x: Tensor, size: int = 1, **task: int) -> dict[str, 
     total = {name: torch.zeros_like(p) for name, p in named.items()}
     for batch in x.split(size):
         squares = net(batch, **task).square().sum()
-        gradients = torch.autograd.grad(squares, named.values(), materialize_grads=True)
+        gradients = torch.autograd.grad(squares, list(named.values()), materialize_grads=True)
         for name, gradient in zip(named, gradients, strict=True):
             total[name] += gradient.abs() / len(x)
     return total
@@ -40,7 +40,7 @@ def found(method: MAS) -> dict[str, Tensor]:
 def wander(method: MAS) -> None:
     with torch.no_grad():
         for weight in method.model.parameters():
-            weight += 0.1 * torch.randn_like(weight)
+            weight.add_(torch.randn_like(weight), alpha=0.1)
 
 
 def conv() -> nn.Module:

@@ -77,8 +77,10 @@ def test_at_the_anchor_there_is_neither_value_nor_pull() -> None:
 def test_weights_that_do_not_lie_in_order_in_memory() -> None:
     held = springs([(2, 3, 2, 2)])
     expected, slopes = by_autograd(held, 1.0)
-    turned = [[t.to(memory_format=torch.channels_last) for t in tensors] for tensors in held]
-    value, gradients = quadratic_and_gradient(*turned)
+    weights, anchors, importances = (
+        [tensor.to(memory_format=torch.channels_last) for tensor in tensors] for tensors in held
+    )
+    value, gradients = quadratic_and_gradient(weights, anchors, importances)
     torch.testing.assert_close(value, expected)
     torch.testing.assert_close(gradients, slopes)
 

@@ -26,6 +26,9 @@ class Net(nn.Module):
         for name, module in modules.items():
             self.add_module(name, module)
 
+    def __getattr__(self, name: str) -> Any:  # so that its modules may be called
+        return super().__getattr__(name)
+
     def forward(self, *inputs: Any) -> Any:
         return self.function(self, *inputs)
 

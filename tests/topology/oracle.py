@@ -17,7 +17,7 @@ import numpy.typing as npt
 Node = tuple[str, int]
 """The name of a layer and the number of one of its outputs."""
 Cell = frozenset[Node]
-Array = npt.NDArray[np.object_]
+Array = npt.NDArray[Any]  # of cells
 
 NOBODY: Cell = frozenset()
 
@@ -93,7 +93,7 @@ class SetTensor:
         gathered: dict[tuple[int, ...], set[Node]] = {place: set() for place in np.ndindex(*shape)}
         for index in np.ndindex(*self.shape):
             place = tuple(0 if d in gone else i for d, i in enumerate(index))
-            gathered[place] |= self.cells[index]
+            gathered[place].update(self.cells[index])
         result = filled(shape, lambda place: gathered[place])
         kept = [size for d, size in enumerate(self.shape) if d not in gone]
         return result if keep else result.reshape(*kept)
@@ -147,7 +147,8 @@ class SetTensor:
 def slid(size: int, kernel: int, stride: int, pad: int, gap: int, ceil: bool) -> list[list[int]]:
     """The positions inside of each window that slides over `size` cells and their padding. In ceil
     mode the last one may be cut short, if cells are left and it does not begin in the padding."""
-    reach, start, found = gap * (kernel - 1) + 1, -pad, []
+    reach, start = gap * (kernel - 1) + 1, -pad
+    found: list[list[int]] = []
     while True:
         fits = start + reach <= size + pad
         short = ceil and start - stride + reach < size + pad and start < size
@@ -198,7 +199,7 @@ class Oracle:
             feature = 0
             for axis in kept:
                 feature = feature * x.shape[axis] + index[axis]
-            features[feature] |= x.cells[index]
+            features[feature].update(x.cells[index])
 
     def linear(self, name: str, x: SetTensor, nodes: int) -> SetTensor:
         self.arrive(name, x, -1)

@@ -1,6 +1,7 @@
 """Attention passes on the features of its values; written out, it is two matrix products."""
 
 import math
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -70,10 +71,9 @@ def test_transformer_blocks() -> None:
 
 
 def test_separate_projections_and_attention_to_another_sequence() -> None:
-    def forward(m: Net, x: Tensor, memory: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor, memory: Tensor) -> Any:
         y = F.scaled_dot_product_attention(m.q(x), m.k(memory), m.v(memory))
-        result: Tensor = m.out(y)
-        return result
+        return m.out(y)
 
     net = Net(forward, q=nn.Linear(3, 4), k=nn.Linear(2, 4), v=nn.Linear(2, 5), out=nn.Linear(5, 1))
 
@@ -100,11 +100,10 @@ def test_heads_of_queries_that_share_heads_of_values() -> None:
 def test_a_bias_on_the_scores_is_no_feature() -> None:
     """Relative positions: an embedding is added to the scores as a mask."""
 
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         bias = m.bias(torch.arange(9).view(3, 3)).permute(2, 0, 1)[None]
         h = m.v(x).unsqueeze(1)
-        result: Tensor = m.out(F.scaled_dot_product_attention(h, h, h, attn_mask=bias))
-        return result
+        return m.out(F.scaled_dot_product_attention(h, h, h, attn_mask=bias))
 
     net = Net(forward, v=nn.Linear(2, 3), bias=nn.Embedding(9, 1), out=nn.Linear(3, 1))
 
@@ -117,14 +116,13 @@ def test_a_bias_on_the_scores_is_no_feature() -> None:
 
 
 def test_a_vision_transformer_with_a_class_token_and_patches() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         patches = m.patches(x).flatten(2).transpose(1, 2)  # (batch, 4, WIDTH)
         token = m.token(torch.zeros(len(x), 1, dtype=torch.long))
         h = torch.cat([token, patches], dim=1) + m.places(torch.arange(5))
         q, k, v = m.qkv(m.norm(h)).chunk(3, dim=-1)
         h = h + F.scaled_dot_product_attention(q, k, v)
-        result: Tensor = m.head(h[:, 0])
-        return result
+        return m.head(h[:, 0])
 
     net = Net(
         forward,

@@ -1,5 +1,8 @@
 """Normalisation passes on feature by feature, and its scale and shift belong to the features."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -37,12 +40,11 @@ def test_layer_norm_behind_a_convolution_in_the_order_of_its_weights() -> None:
 
 
 def test_channels_last_as_in_convnext() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.stem(x)
         y = m.norm(m.depthwise(h).permute(0, 2, 3, 1))
         y = m.down(F.gelu(m.up(y))).permute(0, 3, 1, 2)
-        result: Tensor = m.head((h + y).mean([-2, -1]))
-        return result
+        return m.head((h + y).mean([-2, -1]))
 
     net = Net(
         forward,
@@ -131,14 +133,14 @@ def test_instance_norm_without_batch() -> None:
         torch.tril,
     ],
 )
-def test_functions_that_pass_on_feature_by_feature(function: nn.Module) -> None:
+def test_functions_that_pass_on_feature_by_feature(function: Callable[..., Tensor]) -> None:
     shape = [2, 4, 3, 2][: 3 if function is F.dropout1d else 4]
     agree_by_element(shape, function, lambda x: x, whole=False)
 
 
 def test_a_normalisation_written_out_by_hand_is_followed_through_its_parts() -> None:
     """Each feature is divided by what all of them make."""
-    everything = [
+    everything: list[Callable[[Tensor], Tensor]] = [
         lambda x: F.normalize(x, dim=-1),
         lambda x: x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-6),
         lambda x: (x - x.mean(-1, keepdim=True)) / (x.var(-1, keepdim=True) + 1e-5).sqrt(),

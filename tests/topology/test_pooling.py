@@ -82,11 +82,10 @@ def test_adaptive_pooling(data: st.DataObject, kind: str, spatial: int) -> None:
 def test_pooling_modules_between_layers(pool: nn.Module, kernel: int) -> None:
     """Behind a linear layer each position of the picture is a node of its own."""
 
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         pooled = m.pool(m.a(x).unflatten(1, (2, 4, 4)))
         pooled = pooled[0] if isinstance(pooled, tuple) else pooled
-        result: Tensor = m.b(pooled.flatten(1))
-        return result
+        return m.b(pooled.flatten(1))
 
     net = Net(forward, a=nn.Linear(3, 32), pool=pool, b=nn.Linear(8, 1))
 
@@ -111,7 +110,7 @@ def test_unpooling_puts_values_back_where_they_were_found() -> None:
 
     def there_and_back(x: Tensor) -> Tensor:
         pooled, places = F.max_pool1d(x + slope, 2, return_indices=True)
-        return F.max_unpool1d(pooled, places, 2)
+        return F.max_unpool1d(pooled, places, [2])
 
     def mirror(x: SetTensor) -> SetTensor:
         return inputs(1, 2, 4).put(np.s_[..., ::2], x.pool([2]))

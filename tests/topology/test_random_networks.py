@@ -130,6 +130,7 @@ def norm(d: Draft) -> None:
 
 
 def activation(d: Draft) -> None:
+    kinds: list[Callable[[Tensor], Tensor]]
     kinds = [F.relu, F.gelu, torch.tanh, F.silu, F.dropout, lambda x: F.softmax(x, dim=-1)]
     d.then(d.draw(st.sampled_from(kinds)), d.x)
 

@@ -13,14 +13,13 @@ from tests.topology.compare import Net, sources, trace_all
 
 
 def build(last: Any = None) -> Net:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         x.mul_(2)  # a model may even write to its inputs
         h = m.norm(m.conv(x))
         m.count += 1
         m.cached = h
         h = m.drop(h).flatten(1)
-        result: Tensor = m.out(h if last is None else last(h))
-        return result
+        return m.out(h if last is None else last(h))
 
     net = Net(
         forward,
@@ -128,10 +127,9 @@ def test_a_layer_that_hands_out_memory_which_others_see() -> None:
         def forward(self, input: Tensor) -> Tensor:
             return input
 
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.a(x)
-        result: Tensor = m.d(torch.cat([m.b(h), m.c(h), h], dim=1))
-        return result
+        return m.d(torch.cat([m.b(h), m.c(h), h], dim=1))
 
     net = Net(forward, a=nn.Linear(2, 2), b=Wide(2, 2), c=Same(2, 2), d=nn.Linear(6, 1))
     assert sources(trace_all(net, torch.randn(1, 2)))["d"] == [{2}, {3}, {4}, {5}, {0}, {1}]
@@ -140,7 +138,7 @@ def test_a_layer_that_hands_out_memory_which_others_see() -> None:
 def test_an_opaque_module_that_hands_its_input_through() -> None:
     """What comes out counts as an input; whoever else reads the same tensor sees the nodes."""
 
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.a(x)
         y, z = m.b(m.plain(h)), m.c(h)
         return y + z
@@ -159,10 +157,9 @@ def test_an_opaque_module_that_returns_a_container() -> None:
         def forward(self, x: Tensor) -> dict[str, Tensor]:
             return {"all": self.inside(x), "half": x[:, :1].expand(-1, 2)}
 
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         parts = m.plain(m.a(x))
-        result: Tensor = m.b(torch.cat([parts["all"], parts["half"]], dim=1))
-        return result
+        return m.b(torch.cat([parts["all"], parts["half"]], dim=1))
 
     net = Net(forward, a=nn.Linear(2, 3), plain=Two(), b=nn.Linear(5, 1))
     assert sources(trace_all(net, torch.randn(1, 2), opaque=["plain"]))["b"] == [set()] * 5

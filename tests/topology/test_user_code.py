@@ -1,6 +1,7 @@
 """Models with control flow, recurrence, routing and other habits of real code."""
 
 import functools
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -11,14 +12,13 @@ from tests.topology.oracle import Oracle, SetTensor, cat, inputs, stack
 
 
 def test_a_branch_that_depends_on_data_is_followed_as_the_example_takes_it() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.a(x)
         if h.sum() * 0 == 0 and not torch.isnan(h).any() and torch.allclose(h, h):
             h = m.b(h) * h.abs().max().item()
         else:
             h = m.c(h)
-        result: Tensor = m.c(h) if float(h.mean()) < 1e9 else h
-        return result
+        return m.c(h) if float(h.mean()) < 1e9 else h
 
     net = Net(forward, a=nn.Linear(2, 3), b=nn.Linear(3, 3), c=nn.Linear(3, 1))
 
@@ -29,14 +29,13 @@ def test_a_branch_that_depends_on_data_is_followed_as_the_example_takes_it() -> 
 
 
 def test_layers_in_a_loop_whose_length_depends_on_the_input() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = x.new_zeros(len(x), 3)
         states = []
         for step in range(x.shape[1]):
             h = torch.tanh(m.read(x[:, step]) + m.again(h))
             states.append(h)
-        result: Tensor = m.out(torch.stack(states, dim=1).flatten(1))
-        return result
+        return m.out(torch.stack(states, dim=1).flatten(1))
 
     net = Net(forward, read=nn.Linear(2, 3), again=nn.Linear(3, 3), out=nn.Linear(12, 1))
 
@@ -51,14 +50,13 @@ def test_layers_in_a_loop_whose_length_depends_on_the_input() -> None:
 
 
 def test_a_long_short_term_memory_written_out() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h, c = x.new_zeros(len(x), 2), torch.zeros(len(x), 2)
         for step in x.unbind(1):
             i, f, g, o = (m.read(step) + m.again(h)).chunk(4, dim=1)
             c = f.sigmoid() * c + i.sigmoid() * g.tanh()
             h = o.sigmoid() * c.tanh()
-        result: Tensor = m.out(h)
-        return result
+        return m.out(h)
 
     net = Net(forward, read=nn.Linear(3, 8), again=nn.Linear(2, 8, bias=False), out=nn.Linear(2, 1))
 
@@ -74,11 +72,10 @@ def test_a_long_short_term_memory_written_out() -> None:
 
 
 def test_batch_and_time_merged_and_parted_again() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         batch, time = x.shape[:2]
         h = m.conv(x.flatten(0, 1)).flatten(1)
-        result: Tensor = m.out(m.mix(h.view(batch, time, -1).transpose(1, 2)).flatten(1))
-        return result
+        return m.out(m.mix(h.view(batch, time, -1).transpose(1, 2)).flatten(1))
 
     net = Net(forward, conv=nn.Conv2d(1, 2, 2), mix=nn.Linear(3, 3), out=nn.Linear(24, 1))
 
@@ -92,12 +89,11 @@ def test_batch_and_time_merged_and_parted_again() -> None:
 
 
 def test_a_mixer_of_tokens_and_of_channels() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.embed(x)
         h = h + m.tokens(h.transpose(1, 2)).transpose(1, 2)
         h = h + m.channels(h)
-        result: Tensor = m.out(h.mean(1))
-        return result
+        return m.out(h.mean(1))
 
     net = Net(
         forward,
@@ -119,12 +115,11 @@ def test_a_mixer_of_tokens_and_of_channels() -> None:
 def test_messages_along_the_edges_of_a_graph() -> None:
     source, target = torch.tensor([0, 1, 1, 2, 3]), torch.tensor([1, 0, 2, 1, 1])
 
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.a(x)
         summed = torch.zeros(4, 3).index_add_(0, target, m.message(h[source]))
         degree = torch.bincount(target, minlength=4).clamp(min=1)
-        result: Tensor = m.out(torch.cat([h, summed / degree[:, None]], dim=1).mean(0))
-        return result
+        return m.out(torch.cat([h, summed / degree[:, None]], dim=1).mean(0))
 
     net = Net(forward, a=nn.Linear(2, 3), message=nn.Linear(3, 3), out=nn.Linear(6, 1))
 
@@ -140,15 +135,14 @@ def test_messages_along_the_edges_of_a_graph() -> None:
 
 
 def test_a_mixture_of_experts() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         h = m.a(x)
         weight, chosen = m.gate(h).softmax(-1).topk(2, dim=-1)
         y = torch.zeros_like(h)
         for number, expert in enumerate((m.left, m.right)):
             row, place = torch.where(chosen == number)
             y[row] += expert(h[row]) * weight[row, place, None]
-        result: Tensor = m.out(y)
-        return result
+        return m.out(y)
 
     net = Net(
         forward,
@@ -185,12 +179,11 @@ def test_a_variational_autoencoder() -> None:
 
 
 def test_a_vector_quantised_code_passed_straight_through() -> None:
-    def forward(m: Net, x: Tensor) -> Tensor:
+    def forward(m: Net, x: Tensor) -> Any:
         z = m.a(x)
         nearest = torch.cdist(z, torch.randn(5, 3)).argmin(dim=1)
         code = m.codes(nearest)
-        result: Tensor = m.out(z + (code - z).detach())
-        return result
+        return m.out(z + (code - z).detach())
 
     net = Net(forward, a=nn.Linear(2, 3), codes=nn.Embedding(5, 3), out=nn.Linear(3, 1))
 
@@ -246,7 +239,8 @@ def test_a_compiled_part_is_followed_like_any_other() -> None:
         def forward(self, x: Tensor) -> Tensor:
             return F.relu(self.b(x)).flip(1)
 
-    net = nn.Sequential(nn.Linear(2, 3), torch.compile(Part(), backend="eager"), nn.Linear(3, 1))
+    compiled: Any = torch.compile(Part(), backend="eager")
+    net = nn.Sequential(nn.Linear(2, 3), compiled, nn.Linear(3, 1))
     assert sources(trace_all(net, torch.randn(1, 2)))["2"] == [{5}, {4}, {3}]
 
 
@@ -260,7 +254,8 @@ def test_a_custom_autograd_function() -> None:
         def backward(ctx: object, gradient: Tensor) -> Tensor:
             return (2 * gradient).flip(1)
 
-    net = Net(lambda m, x: m.b(Twice.apply(m.a(x))), a=nn.Linear(2, 3), b=nn.Linear(3, 1))
+    apply: Any = Twice.apply
+    net = Net(lambda m, x: m.b(apply(m.a(x))), a=nn.Linear(2, 3), b=nn.Linear(3, 1))
 
     def mirror(o: Oracle, x: SetTensor) -> None:
         o.linear("b", o.linear("a", x, 3)[:, ::-1], 1)
@@ -275,9 +270,8 @@ def test_half_precision_and_a_double_model() -> None:
     net = Net(lambda m, x: m.b(m.a(x.double()).relu()), a=nn.Linear(2, 3), b=nn.Linear(3, 1))
     agree_on(net.double(), [2], mirror)
 
-    def under_autocast(m: Net, x: Tensor) -> Tensor:
+    def under_autocast(m: Net, x: Tensor) -> Any:
         with torch.autocast("cpu", torch.bfloat16):
-            result: Tensor = m.b(m.a(x).relu())
-        return result
+            return m.b(m.a(x).relu())
 
     agree_on(Net(under_autocast, a=nn.Linear(2, 3), b=nn.Linear(3, 1)), [2], mirror)

@@ -68,12 +68,13 @@ class Command(TyperCommand):
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """Look the names up, then show the help."""
-        for shown in (self, *self.params):
-            text = getattr(shown, "help", None) or ""
+        for parameter in self.params:
+            text = getattr(parameter, "help", None) or ""
             for placeholder, names in _NAMES.items():
                 if placeholder in text:
                     text = text.replace(placeholder, ", ".join(names()))
-                    shown.help = text  # type: ignore[union-attr]
+            if text:
+                setattr(parameter, "help", text)  # noqa: B010 (no attribute of the base class)
         super().format_help(ctx, formatter)
 
 

@@ -16,7 +16,7 @@ def compare(
         str,
         typer.Option(
             metavar="all|NAME,NAME,...",
-            help="Which methods: {methods}; with +{wrappers} around them, as vcl+coreset.",
+            help="Which methods: {methods}; with a plus and one of {wrappers}, as vcl+coreset.",
         ),
     ] = "all",
     seeds: options.Seeds = 3,

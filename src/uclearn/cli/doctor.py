@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import typer
 
@@ -69,7 +70,7 @@ def _installation() -> Iterator[Finding]:
 def _methods() -> Iterator[Finding]:
     """Does each method hold on to what it has learned, on a problem of a blink?"""
     from uclearn.methods.checks import check_acts, check_holds, trial
-    from uclearn.methods.registry import METHODS, build, keywords
+    from uclearn.methods.registry import METHODS, keywords
 
     for name in METHODS:
         if name in ("finetuning", "joint"):  # they are not meant to hold anything
@@ -77,11 +78,17 @@ def _methods() -> Iterator[Finding]:
         given = {"tasks": len(trial.tasks())} if "tasks" in keywords(name) else {}
         try:
             for check in (check_holds, check_acts):
-                check(lambda model, example, n=name, g=given: build(n, model, example, {n: g}))
+                check(partial(_built, name, given))
         except UclearnError as error:
             yield Finding(f"method {name}", False, str(error))
         else:
             yield Finding(f"method {name}", True, "acts, and holds what it has learned")
+
+
+def _built(name: str, given: dict[str, Any], model: Any, example: Any) -> Any:
+    from uclearn.methods.registry import build
+
+    return build(name, model, example, {name: given})
 
 
 def _data(data: Path | None) -> Iterator[Finding]:

@@ -84,7 +84,7 @@ Json: TypeAlias = Annotated[
 Method: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="How to learn: {methods}. With +{wrappers} a memory of examples is put around it: "
+        help="How to learn: {methods}. A plus puts a memory of examples around it ({wrappers}), as "
         "ucl+replay. Default: ucl.",
         autocompletion=completing(method_names),
         show_default=False,

@@ -46,28 +46,29 @@ def reproduce(
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
-    """Make a figure or table of the paper again, with its settings, and see how long it takes first.
+    """Make a figure or table of the paper again, with its settings; first see how long it takes.
 
     Run the same command again and only what is missing is made; `uclearn report` draws the figure.
     """
     mode = options.mode(quiet, json)
     if what == "table-1":
         from uclearn.cli.params import params
-        from uclearn.experiments.paper import TABLE_1
+        from uclearn.report.paper import PARAMETERS
 
-        for name in TABLE_1:
+        for name in PARAMETERS:
             params(name, json=json)
         return
     from uclearn.cli.making import FAILED, make
+    from uclearn.experiments.grid import placed
     from uclearn.experiments.reproduce import study, study_configs
 
     wanted = study(what)
-    configs = study_configs(what, scale=scale, seeds=seeds)
+    configs = study_configs(what, scale=scale if scale < 1 else None, seeds=seeds)
     possible = _with_data(configs, data)
     if mode == "live":
         _announce(f"{what}: {wanted.title}. {wanted.note}", possible, out, data, workers, scale)
     if possible and not estimate:
-        make(possible, out, data, workers, mode, title=f"{what}: {wanted.title}")
+        make(placed(possible, out), out, data, workers, mode, title=f"{what}: {wanted.title}")
     if len(possible) < len(configs):
         raise typer.Exit(FAILED)
 

@@ -34,5 +34,5 @@ def resume(
                 f"All {len(found)} runs in {folder} are complete; there is nothing to resume."
             )
         return
-    places = {run.folder: RunConfig.from_document(run.config) for run in open_runs}
-    make(list(places.values()), folder, data, workers, mode, folders=list(places))
+    jobs = {run.folder: RunConfig.from_document(run.config) for run in open_runs}
+    make(jobs, folder, data, workers, mode)

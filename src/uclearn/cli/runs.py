@@ -62,7 +62,7 @@ def _row(run: Run) -> dict[str, Any]:
         row[key] = None if summary is None else getattr(summary, key)
     return {
         **row,
-        "scale": config.get("scale", 1.0),
+        "scale": config.get("scale"),
         "changed": " ".join(config.get("changed", [])),
     }
 
@@ -90,7 +90,7 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
     for column in ("benchmark", "method", "seed", "accuracy", "forgetting", "seconds", "notes"):
         table.add_column(column)
     for row in rows:
-        scaled = "" if row["scale"] == 1 else f"scale {row['scale']:g} "
+        scaled = "" if row["scale"] is None else f"scale {row['scale']:g} "
         table.add_row(
             str(row["benchmark"]),
             f"{row['method']} ({row['preset']})",

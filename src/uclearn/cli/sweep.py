@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_lines
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -45,7 +46,7 @@ def sweep(
     preset: options.Preset = None,
     settings: options.Set = None,
     config: options.Config = None,
-    out: options.Out = options.DEFAULT_OUT,
+    out: options.Out = Path("sweeps"),
     data: options.DataFolder = None,
     workers: options.Workers = None,
     quiet: options.Quiet = False,
@@ -57,6 +58,7 @@ def sweep(
     """
     from uclearn.cli.making import leave, make_quietly
     from uclearn.experiments import sweep as tuning
+    from uclearn.experiments.grid import placed
 
     mode = options.mode(quiet, json)
     chosen = options.gathered(config, settings, epochs=epochs)
@@ -74,7 +76,7 @@ def sweep(
         overrides=chosen,
     )
     runs = [each for candidate in tried for each in candidate.configs]
-    results = make_quietly(runs, out, data, workers, mode)
+    results = make_quietly(placed(runs, out), data, workers, mode)
     _show(tuning.judge(tried, results), mode, f"{method} on {benchmark}")
     leave(results)
 

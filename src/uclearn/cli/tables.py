@@ -9,7 +9,8 @@ from rich.table import Table
 
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.grid import Result
-from uclearn.storage.records import Summary
+from uclearn.report.paper import departures, published
+from uclearn.tasks.benchmarks import benchmark
 
 
 def results_table(results: Sequence[Result], title: str = "") -> Table:
@@ -21,8 +22,8 @@ def results_table(results: Sequence[Result], title: str = "") -> Table:
     heading = title or ("" if several or not results else results[0].config.benchmark)
     table = Table(title=heading)
     for column in (["benchmark"] if several else []) + ["method"]:
-        table.add_column(column)
-    for column in ("seeds", "accuracy", "forgetting", "when learned", "seconds", "memory", "kept"):
+        table.add_column(column, overflow="fold", min_width=10)
+    for column in ("seeds", "accuracy", "forgot", "learned", "seconds", "memory", "kept"):
         table.add_column(column, justify="right")
     shows_paper = any(_printed(group) for group in groups.values())
     if shows_paper:
@@ -66,15 +67,13 @@ def _numbers(group: Sequence[Result]) -> list[str]:
 
 def _printed(group: Sequence[Result]) -> str:
     """The paper's number; a star where ours may not stand beside it."""
-    paper = next((found for r in group if (found := _paper(r.summary())) is not None), None)
-    if paper is None:
+    config = group[0].config
+    number = published(config.benchmark, config.method)
+    if number is None or number.accuracy is None:
         return ""
-    star = "" if paper["comparable"] else "*"
-    return f"{100 * paper['average_accuracy']:.1f} %{star}"
-
-
-def _paper(summary: Summary | None) -> dict[str, float] | None:
-    return None if summary is None else summary.extra.get("paper")
+    tasks = config.tasks or benchmark(config.benchmark).tasks
+    star = "*" if departures(config.document(), tasks, number) else ""
+    return f"{100 * number.accuracy:.1f} %{star}"
 
 
 def _common(configs: Sequence[RunConfig]) -> set[str]:
@@ -84,16 +83,19 @@ def _common(configs: Sequence[RunConfig]) -> set[str]:
 
 def _label(config: RunConfig, common: set[str]) -> str:
     own = [note for note in config.changed if note not in common]
-    scaled = [] if config.scale == 1 else [f"scale {config.scale:g}"]
+    scaled = [] if config.scale is None else [f"scale {config.scale:g}"]
     return ", ".join([config.method, *scaled, *own])
 
 
 def _caption(results: Sequence[Result], common: set[str], shows_paper: bool) -> str:
-    lines = ["accuracy: mean over all tasks after the last; when learned: of each task, right then"]
+    lines = [
+        "accuracy: mean over all tasks, after the last one",
+        "learned: the same of each task right after it was learned",
+    ]
     if common:
         lines.append(f"all with {', '.join(sorted(common))}")
-    if any(result.config.scale < 1 for result in results):
+    if any(result.config.scale is not None for result in results):
         lines.append("SCALED: fewer epochs than the paper's; not to be compared with it")
     if shows_paper:
-        lines.append("* not comparable: other tasks, epochs, data or way of splitting them")
+        lines.append("* not the same experiment: other settings, epochs or tasks than the paper's")
     return "\n".join(lines)

@@ -21,7 +21,8 @@ from uclearn.errors import SettingError, TaskError
 NoiseKind = Literal["table", "fresh"]
 
 TABLE_SIZE = 1 << 23
-"""Normals in the table: 32 MB in single precision, once per process and device."""
+"""Normals in the table: 32 MB in single precision, and as much for its negation, once per process,
+device and precision."""
 _LARGEST_READ = 1 << 20
 """A larger draw is put together from pieces, each with a place and a sign of its own."""
 

@@ -9,6 +9,7 @@ is stacked, (draws, batch, ...), or averaged.
 from __future__ import annotations
 
 import math
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -57,34 +58,41 @@ class Draws:
         apart: Tensor = input.unflatten(0, (self.now, -1))
         return apart
 
+    def normals(self, name: str, like: Tensor) -> Tensor:
+        """(draws, ...) standard normal numbers for the parameter `name`, shaped like it.
+
+        In training the next ones of the stream. A prediction always gets the same ones for the same
+        parameter, so the network that predicts is one fixed ensemble, and training's noise is left
+        alone."""
+        noise = self.noise
+        if self._averages:
+            noise = Noise(noise.seed, 1 + zlib.crc32(name.encode()), noise.kind)
+        return noise.normals((self.now, *like.shape), like.dtype, like.device)
+
     @contextmanager
     def means(self) -> Iterator[None]:
         """Within: no draws, in `train()` neither."""
-        with self._set(0, False, self.noise):
+        with self._set(0, False):
             yield
 
     @contextmanager
     def predicting(self) -> Iterator[None]:
-        """Within: averages over draws. Their noise is a stream of its own that starts anew with
-        each batch, so the network is one fixed ensemble, and training's noise is left alone."""
-        own = Noise(self.noise.seed, self.noise.stream + 1, self.noise.kind)
-        with self._set(self.predictions, True, own):
+        """Within: averages over draws."""
+        with self._set(self.predictions, True):
             yield
 
     @contextmanager
-    def _set(self, forced: int, averages: bool, noise: Noise) -> Iterator[None]:
-        before = self._forced, self._averages, self.noise
-        self._forced, self._averages, self.noise = forced, averages, noise
+    def _set(self, forced: int, averages: bool) -> Iterator[None]:
+        before = self._forced, self._averages
+        self._forced, self._averages = forced, averages
         try:
             yield
         finally:
-            self._forced, self._averages, self.noise = before
+            self._forced, self._averages = before
 
     def _before(self, model: nn.Module, arguments: Any, named: Any) -> Any:
         following = self.samples if model.training else 0
         self.now = following if self._forced is None else self._forced
-        if self._averages:
-            self.noise.state = (self.noise.seed, 0)
         if not self.now:
             return None
         repeated = tree_map_only(Tensor, self._repeat, (arguments, named))

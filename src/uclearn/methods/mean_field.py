@@ -35,13 +35,17 @@ class MeanFieldLayer(nn.Module):
     """What all of them share. A mixin: it stands before the torch layer in the bases."""
 
     draws: Draws
+    place: str
+    """Its name in the network, by which a prediction finds its noise again."""
     partial: bool = False
     """Whether it may get some examples of a batch only, as a head does."""
 
-    def become_mean_field(self, log_variance: float, prior_variance: float, draws: Draws) -> None:
+    def become_mean_field(
+        self, place: str, log_variance: float, prior_variance: float, draws: Draws
+    ) -> None:
         """Give a layer that holds only means its variances, and the prior N(0, prior_variance).
         Frozen parameters stay exact."""
-        self.draws = draws
+        self.place, self.draws = place, draws
         for name, mean in list(self.named_parameters(recurse=False)):
             if not mean.requires_grad:
                 continue
@@ -96,7 +100,7 @@ class MeanFieldLayer(nn.Module):
         posterior = self.posterior(name)
         if posterior is None:
             return means
-        normals = self.draws.noise.normals(tuple(means.shape), mean.dtype, mean.device)
+        normals = self.draws.normals(f"{self.place}.{name}", mean)
         return sample_weight(means, (posterior.log_variance / 2).exp(), normals)
 
 
@@ -208,5 +212,5 @@ def mean_field(
         )
     layer.__class__ = converted  # it keeps its hooks, names and tensors
     assert isinstance(layer, MeanFieldLayer)
-    layer.become_mean_field(log_variance, prior_variance, draws)
+    layer.become_mean_field(name, log_variance, prior_variance, draws)
     return layer

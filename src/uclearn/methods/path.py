@@ -79,7 +79,7 @@ class Path(nn.Module):
         )
         for tensors in steps:
             for integral, gradient, before, now in pieces(tensors):
-                integral.addcmul_(gradient, before.sub_(now))
+                integral.addcmul_(gradient, before - now)
 
     def restart(self) -> None:
         """A new path begins here."""

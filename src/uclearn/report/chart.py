@@ -7,6 +7,7 @@ legend shows and hides it.
 """
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -20,6 +21,8 @@ Layout: TypeAlias = dict[str, Any]
 
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down")
 SYMBOLS = (*_SHAPES, *(f"{shape}-open" for shape in _SHAPES))
+PERCENT_TICKS = ".1~%"
+"""One digit after the point, where it is not 0."""
 GLYPHS = "●■◆▲▼○□◇△▽"
 
 
@@ -83,19 +86,29 @@ def plain(text: str) -> str:
     return escape(text, quote=False)
 
 
-def task_axis(tasks: int, title: str = "tasks learned") -> dict[str, Any]:
-    """The axis along the tasks, counted from 1."""
-    step = max(1, -(-tasks // 12))
-    axis: dict[str, Any] = {
-        "tickvals": list(range(1, tasks + 1, step)),
-        "range": [0.6, tasks + 0.4],
-    }
+def task_axis(tasks: int, title: str = "tasks learned", most: int = 12) -> dict[str, Any]:
+    """The axis along the tasks, counted from 1, with at most so many of them named."""
+    axis: dict[str, Any] = {"tickvals": task_ticks(tasks, most), "range": [0.6, tasks + 0.4]}
     return axis | ({"title": {"text": title}} if title else {})
 
 
-def accuracy_axis(lowest: float, highest: float = 1.0, title: str = "") -> dict[str, Any]:
-    """The axis of accuracies, from a round number below `lowest`."""
-    bottom = max(0.0, int(20 * lowest) / 20 - 0.025)
-    top = highest + 0.04 * (highest - bottom)
-    axis: dict[str, Any] = {"tickformat": ".0%", "range": [bottom, top], "nticks": 6}
+def task_ticks(tasks: int, most: int) -> list[int]:
+    """Which tasks are named: the first, and round numbers from there on.
+
+    >>> task_ticks(5, most=12), task_ticks(50, most=12), task_ticks(50, most=10)
+    ([1, 2, 3, 4, 5], [1, 5, 10, 15, 20, 25, 30, 35, 40, 45, 50], [1, 10, 20, 30, 40, 50])
+    """
+    for step in (1, 2, 5, 10, 20, 50):
+        ticks = list(range(1, tasks + 1, step)) if step < 5 else [1, *range(step, tasks + 1, step)]
+        if len(ticks) <= most:
+            return ticks
+    return [1, tasks]
+
+
+def accuracy_axis(lowest: float, highest: float, title: str = "") -> dict[str, Any]:
+    """The axis of accuracies from round numbers around `lowest` and `highest`."""
+    bottom = max(0.0, math.floor(20 * lowest) / 20 - 0.025)
+    top = math.ceil(20 * highest) / 20
+    top += 0.04 * (top - bottom)
+    axis: dict[str, Any] = {"tickformat": PERCENT_TICKS, "range": [bottom, top], "nticks": 8}
     return axis | ({"title": {"text": title}} if title else {})

@@ -25,7 +25,19 @@ from uclearn.report.statistics import Estimate, estimate, paired_difference
 from uclearn.report.words import count
 from uclearn.storage.records import Run, Summary
 
-_PREFERRED_STYLE = {"ucl": 0, "finetuning": 7}
+_OWN_STYLES = {
+    "ucl": 0,
+    "ewc": 1,
+    "si": 2,
+    "vcl": 3,
+    "hat": 4,
+    "vcl+coreset": 5,
+    "lwf": 5,
+    "joint": 6,
+    "finetuning": 7,
+    "mas": 8,
+    "rwalk": 9,
+}
 STYLES = 10
 """Colours and shapes that the page knows."""
 
@@ -162,16 +174,16 @@ def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
 
 
 def _styles(groups: Sequence[Sequence[Run]]) -> list[int]:
-    """A style for each, all different as far as they go; the first UCL and fine-tuning always have
-    theirs, and ablations choose last."""
+    """A style for each, all different as far as they go. The first of each method has that of the
+    method, so that it looks the same in all studies; ablations choose last."""
     methods = [method_of(runs[0].config) for runs in groups]
     order = sorted(
         range(len(groups)), key=lambda k: (bool(ablated(groups[k][0].config)), -len(groups[k]))
     )
-    kept = {style for method, style in _PREFERRED_STYLE.items() if method in methods}
+    kept = {style for method, style in _OWN_STYLES.items() if method in methods}
     chosen: dict[int, int] = {}
     for k in order:
-        own = _PREFERRED_STYLE.get(methods[k])
+        own = _OWN_STYLES.get(methods[k])
         if own is None or own in chosen.values():
             taken = kept.union(chosen.values())
             own = next((style for style in range(STYLES) if style not in taken), k % STYLES)

@@ -91,10 +91,11 @@ def known(values: Iterable[Number]) -> list[float]:
     return [value for value in values if value is not None]
 
 
-def lowest(tables: Iterable[Iterable[Iterable[Number]]]) -> float:
-    """The least of all that was measured; 0 if nothing was.
+def extent(tables: Iterable[Iterable[Iterable[Number]]]) -> tuple[float, float]:
+    """The least and the greatest of all that was measured; 0 and 1 if nothing was.
 
-    >>> lowest([[[None, 0.5], [0.25, 0.75]]])
-    0.25
+    >>> extent([[[None, 0.5], [0.25, 0.75]]])
+    (0.25, 0.75)
     """
-    return min((v for rows in tables for row in rows for v in known(row)), default=0.0)
+    measured = [value for rows in tables for row in rows for value in known(row)]
+    return min(measured, default=0.0), max(measured, default=1.0)

@@ -3,6 +3,7 @@ sets and be reshaped, sliced and concatenated by the very operations that moved 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import torch
@@ -42,19 +43,26 @@ class NodeSets:
 
     def union(self, left: Tensor, right: Tensor) -> Tensor:
         """Elementwise union of two tensors of set numbers, broadcast against each other."""
-        left, right = torch.broadcast_tensors(left, right)
-        if not right.any() or torch.equal(left, right):
-            return left
-        if not left.any():
-            return right
-        return self.merge(torch.stack([left, right], dim=-1), (-1,))
+        low, high = torch.minimum(left, right), torch.maximum(left, right)
+        mixed = (low != high) & (low != EMPTY)  # elsewhere both are the same, or one is empty
+        if not bool(mixed.any()):
+            return high
+        # few distinct pairs occur, whatever the number of elements
+        count = len(self._members)
+        pairs, inverse = torch.unique(low[mixed] * count + high[mixed], return_inverse=True)
+        unions = [
+            self.number(self._members[pair // count] | self._members[pair % count])
+            for pair in pairs.tolist()
+        ]
+        high[mixed] = torch.tensor(unions, device="cpu")[inverse]
+        return high
 
     def merge(self, numbers: Tensor, dims: Iterable[int], keepdim: bool = False) -> Tensor:
         """Union over some dimensions, as `sum` would add over them."""
         axes = sorted({d % numbers.dim() for d in dims}) if numbers.dim() else []
         kept = [d for d in range(numbers.dim()) if d not in axes]
         shape = [numbers.shape[d] for d in kept]
-        rows = numbers.permute((*kept, *axes)).reshape(_product(shape), -1)  # (elements, merged)
+        rows = numbers.permute(*kept, *axes).reshape(math.prod(shape), -1)  # (elements, merged)
         merged = self._merge_rows(rows).reshape(shape)
         for axis in axes if keepdim else ():
             merged = merged.unsqueeze(axis)
@@ -62,20 +70,8 @@ class NodeSets:
 
     def _merge_rows(self, rows: Tensor) -> Tensor:
         if rows.shape[1] == 0:
-            return rows.new_zeros(rows.shape[0])
-        if bool((rows == rows[:, :1]).all()):  # the usual case: one channel, one node
-            return rows[:, 0]
-        # few distinct combinations occur, whatever the number of elements
-        distinct, inverse = torch.unique(rows.sort(dim=1).values, dim=0, return_inverse=True)
-        unions = [
-            self.number(frozenset().union(*(self._members[n] for n in set(row))))
-            for row in distinct.tolist()
-        ]
-        return torch.tensor(unions, dtype=rows.dtype, device=rows.device)[inverse.reshape(-1)]
-
-
-def _product(shape: list[int]) -> int:
-    total = 1
-    for size in shape:
-        total *= size
-    return total
+            return self.blank(rows.shape[:1])
+        while rows.shape[1] > 1:  # fold in half; the middle of an odd number may count twice
+            half = (rows.shape[1] + 1) // 2
+            rows = self.union(rows[:, :half], rows[:, -half:])
+        return rows[:, 0]

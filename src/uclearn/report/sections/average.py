@@ -7,7 +7,7 @@ from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, table
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import Number, average_over_tasks, known, lowest, mean_course
+from uclearn.report.measures import Number, average_over_tasks, extent, known, mean_course
 from uclearn.report.statistics import estimate
 from uclearn.report.words import count, listing, percent
 
@@ -26,7 +26,7 @@ def average_figure(study: Study) -> Html:
         f"At the end: {listing(ends)}.",
         layout={
             "xaxis": task_axis(study.tasks),
-            "yaxis": accuracy_axis(lowest(courses), title="average accuracy so far"),
+            "yaxis": accuracy_axis(*extent(courses), title="average accuracy so far"),
             "hovermode": "x unified",
         },
         height=400,

@@ -11,7 +11,7 @@ from uclearn.report.sections.histograms import layer_name
 from uclearn.report.words import count
 
 _MOST_ROWS = 200  # nodes of a layer that the map shows
-_DEEPEST = 3.0  # powers of two of a node's strength at which its colour is full
+_DEEPEST = 2.0  # powers of two of a node's strength at which its colour is full
 
 
 def capacity_map(seeds: Sequence[Sequence[Layer]], seed: int) -> Html:
@@ -20,7 +20,7 @@ def capacity_map(seeds: Sequence[Sequence[Layer]], seed: int) -> Html:
     return tag(
         "figure",
         {},
-        scale_bar("capacity", "free: σ 8 times its start", "certain: σ an eighth of it"),
+        scale_bar("capacity", "free: σ 4 times its start", "certain: σ a quarter of it"),
         panels(charts),
         tag(
             "figcaption",
@@ -60,7 +60,7 @@ def _map_panel(layer: Layer, number: int) -> Chart:
         label=f"Heat map of layer {number}: {certain} of {layer.nodes} nodes are certain after "
         f"the last task, {layer.nodes - certain} are free.",
         layout={
-            "xaxis": task_axis(tasks) | {"showgrid": False, "range": [0.5, tasks + 0.5]},
+            "xaxis": task_axis(tasks, most=10) | {"showgrid": False, "range": [0.5, tasks + 0.5]},
             "yaxis": {"visible": False, "autorange": "reversed"},
             "margin": {"l": 8, "r": 8, "t": 4, "b": 40},
         },

@@ -4,6 +4,7 @@ from uclearn.report.commands import commands
 from uclearn.report.figure import slug, swatch
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, scrolling, section, tag
+from uclearn.report.labels import method_name
 from uclearn.report.paper import Published, departures, published
 from uclearn.report.words import UNKNOWN, count, difference, interval, percent
 
@@ -64,10 +65,9 @@ def _sources(study: Study) -> Html:
     entries = []
     for method in dict.fromkeys(group.method for group in study.groups):
         found = published(study.benchmark, method)
-        label = next(group.label for group in study.groups if group.method == method)
         if found is not None:
             words = f"; {found.words}" if found.words else ""
-            text = f"{label}, {percent(found.accuracy)}: {found.source}{words}."
+            text = f"{method_name(method)}, {percent(found.accuracy)}: {found.source}{words}."
             entries.append(tag("li", {}, text))
     if not entries:
         return paragraph("The paper has no number for this benchmark.")

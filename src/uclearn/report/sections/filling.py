@@ -4,12 +4,14 @@ import math
 from collections.abc import Sequence
 
 from uclearn.report.capacity import FULL, PACE_TASKS, Forecast, Layer, certain_share, forecast
-from uclearn.report.chart import SYMBOLS, Chart, Trace, color, draw, task_axis
+from uclearn.report.chart import PERCENT_TICKS, SYMBOLS, Chart, Trace, color, draw, task_axis
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, join, paragraph, table, tag
 from uclearn.report.measures import mean_course
 from uclearn.report.sections.histograms import layer_name
 from uclearn.report.words import UNKNOWN, percent, points
+
+_FARTHEST = 3  # times as many tasks as are known: no forecast reaches beyond
 
 
 def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
@@ -23,7 +25,7 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
         for k, (layer, share) in enumerate(zip(layers, shares, strict=True))
     ]
     total = sum(layer[0].nodes for layer in layers)
-    header = ["", "Nodes", "Certain after task 1", "Certain now", "Points per task", "Full after"]
+    header = ["", "Nodes", "Certain after task 1", "Certain now", "Points per task", "Full"]
     chart = Chart(
         data=_lines(group, whole, shares, outlook),
         label="Line chart of the share of certain nodes after each task. In the whole network "
@@ -32,7 +34,7 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
         layout={
             "xaxis": task_axis(_horizon(len(whole), outlook), "tasks learned"),
             "yaxis": {
-                "tickformat": ".0%",
+                "tickformat": PERCENT_TICKS,
                 "range": [-0.03, 1.04],
                 "title": {"text": "certain nodes"},
             },
@@ -81,6 +83,8 @@ def outlook_words(outlook: Forecast | None, tasks: int) -> str:
         return "It is not filling up at present."
     if outlook.full_at <= tasks:
         return f"The network has been full since task {math.ceil(outlook.full_at)}."
+    if outlook.full_at > _FARTHEST * tasks:
+        return f"At its present pace the network is not full before task {_FARTHEST * tasks}."
     return f"At its present pace the network is full after about task {math.ceil(outlook.full_at)}."
 
 
@@ -96,10 +100,19 @@ def _outlook_with_seeds(outlook: Forecast | None, seeds: Sequence[Sequence[Layer
 def _row(name: str, nodes: int, share: Sequence[float]) -> list[str]:
     outlook = forecast(share)
     growth = UNKNOWN if outlook is None else points(outlook.growth)
-    full = UNKNOWN if outlook is None else "not in sight"
-    if outlook is not None and outlook.full_at is not None:
-        full = f"task {math.ceil(outlook.full_at)}"
+    full = _full_words(outlook, len(share))
     return [name, f"{nodes}", percent(share[0], 0), percent(share[-1], 0), growth, full]
+
+
+def _full_words(outlook: Forecast | None, tasks: int) -> str:
+    if outlook is None:
+        return UNKNOWN
+    if outlook.full_at is None:
+        return "not in sight"
+    if outlook.full_at > _FARTHEST * tasks:
+        return f"after task {_FARTHEST * tasks}"
+    since = "since" if outlook.full_at <= tasks else "about"
+    return f"{since} task {math.ceil(outlook.full_at)}"
 
 
 def _lines(
@@ -154,10 +167,10 @@ def _lines(
 
 
 def _horizon(tasks: int, outlook: Forecast | None) -> int:
-    """Up to which task the chart goes: to the forecast, but not beyond three times the known."""
+    """Up to which task the chart goes: to the forecast, unless that is too far away."""
     if outlook is None or outlook.full_at is None:
         return tasks
-    return max(tasks, min(math.ceil(outlook.full_at), 3 * tasks))
+    return max(tasks, min(math.ceil(outlook.full_at), _FARTHEST * tasks))
 
 
 def _mean(seeds: Sequence[Sequence[float]]) -> list[float]:

@@ -26,7 +26,7 @@ def histograms(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
         tag(
             "figcaption",
             {},
-            f"How many nodes have which standard deviation σ after each task ({nodes} together). "
+            f"How many nodes have which standard deviation σ after each task, over {nodes}. "
             "Dotted: the σ that all nodes of the layer began with. Dashed: half of it; to its left "
             "nodes are certain. As Figure 4 of the paper, with all nodes.",
         ),

@@ -7,7 +7,7 @@ from uclearn.report.figure import figure, scale_bar
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import Number, learned_part, lowest, mean_matrix
+from uclearn.report.measures import Number, extent, learned_part, mean_matrix
 from uclearn.report.words import percent
 
 _MOST_WITH_NUMBERS = 10  # tasks up to which a number fits into a cell
@@ -17,7 +17,7 @@ def matrix_figure(study: Study) -> Html:
     """All groups on one scale of colours, so that they can be compared."""
     groups = study.groups
     matrices = [mean_matrix([learned_part(m) for m in group.matrices]) for group in groups]
-    floor = int(10 * lowest(matrices)) / 10
+    floor = int(10 * extent(matrices)[0]) / 10
     pairs = list(zip(groups, matrices, strict=True))
     return figure(
         study,
@@ -45,6 +45,7 @@ def _numbers(group: Group, matrix: Sequence[Sequence[Number]]) -> Html:
 
 def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Chart:
     tasks = list(range(1, len(matrix) + 1))
+    has_numbers = len(matrix) <= _MOST_WITH_NUMBERS
     trace: Trace = {
         "type": "heatmap",
         "x": tasks,
@@ -54,12 +55,12 @@ def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Ch
         "zmax": 1,
         "colorscale": [[k / 4, f"@accuracy-{k}"] for k in range(5)],
         "showscale": False,
-        "xgap": 1,
-        "ygap": 1,
+        "xgap": 1 if has_numbers else 0,
+        "ygap": 1 if has_numbers else 0,
         "hoverongaps": False,
         "hovertemplate": "on task %{x}, after task %{y}: <b>%{z:.1%}</b><extra></extra>",
     }
-    if len(matrix) <= _MOST_WITH_NUMBERS:
+    if has_numbers:
         trace["text"] = [["" if v is None else f"{100 * v:.0f}" for v in row] for row in matrix]
         trace |= {"texttemplate": "%{text}", "textfont": {"size": 10}}
     last = ", ".join(map(percent, matrix[-1]))
@@ -68,8 +69,8 @@ def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Ch
         label=f"Heat map of the accuracy matrix of {in_sentence(group.label)}. After the last "
         f"task, on tasks 1 to {len(matrix)}: {last}.",
         layout={
-            "xaxis": task_axis(len(matrix), "on task") | {"showgrid": False},
-            "yaxis": task_axis(len(matrix), "after task")
+            "xaxis": task_axis(len(matrix), "on task", 10) | {"showgrid": False},
+            "yaxis": task_axis(len(matrix), "after task", 10)
             | {"range": [len(matrix) + 0.5, 0.5], "showgrid": False},
             "margin": {"l": 44, "r": 8, "t": 4, "b": 40},
         },

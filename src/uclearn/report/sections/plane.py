@@ -1,6 +1,8 @@
 """Forgetting against learning accuracy: what was traded for what."""
 
-from uclearn.report.chart import SYMBOLS, Chart, Trace, color, draw, plain
+from collections.abc import Sequence
+
+from uclearn.report.chart import PERCENT_TICKS, SYMBOLS, Chart, Trace, color, draw, plain
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, table
@@ -22,16 +24,15 @@ def plane_figure(study: Study) -> Html:
         ]
         for group in groups
     ]
-    stacked = sorted(groups, key=lambda group: mean(group.forgettings.values()) or 0.0)
     words = [f"{in_sentence(name)} learns {learn} and forgets {lose}" for name, learn, lose in rows]
     chart = Chart(
-        data=[trace for k, group in enumerate(stacked) for trace in _points(study, group, k)],
+        data=[trace for group in groups for trace in _points(study, group, _side(group, groups))],
         label=f"Scatter chart of forgetting against learning accuracy: {listing(words)}.",
         layout={
-            "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": ".0%"},
+            "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": PERCENT_TICKS},
             "yaxis": {
                 "title": {"text": "forgetting (less is up)"},
-                "tickformat": ".0%",
+                "tickformat": PERCENT_TICKS,
                 "autorange": "reversed",
             },
         },
@@ -55,7 +56,19 @@ def plane_figure(study: Study) -> Html:
     )
 
 
-def _points(study: Study, group: Group, position: int) -> list[Trace]:
+def _side(group: Group, groups: Sequence[Group]) -> str:
+    """Where a point's name stands: below if the nearest other point is above, so as not to meet."""
+    learns = [mean(one.learning_accuracies.values()) or 0.0 for one in groups]
+    forgets = [mean(one.forgettings.values()) or 0.0 for one in groups]
+    width, height = (max(max(ends) - min(ends), 1e-9) for ends in (learns, forgets))
+    places = [complex(x / width, -y / height) for x, y in zip(learns, forgets, strict=True)]
+    here = places[groups.index(group)]
+    others = [place - here for place, one in zip(places, groups, strict=True) if one is not group]
+    nearest = min(others, key=abs, default=0j)
+    return "bottom center" if nearest.imag > 0 else "top center"
+
+
+def _points(study: Study, group: Group, side: str) -> list[Trace]:
     seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
     marker = {"color": color(group), "symbol": SYMBOLS[group.style]}
     name = f"<b>{plain(group.label)}</b>"
@@ -79,8 +92,7 @@ def _points(study: Study, group: Group, position: int) -> list[Trace]:
         "x": [mean(each["x"])],
         "y": [mean(each["y"])],
         "text": [plain(group.label)],
-        # neighbours in height are named above and below, which keeps the names apart
-        "textposition": "bottom center" if position % 2 else "top center",
+        "textposition": side,
         "textfont": {"color": color(group)},
         "cliponaxis": False,
         "marker": marker | {"size": 14},

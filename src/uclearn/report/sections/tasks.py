@@ -11,8 +11,8 @@ from uclearn.report.measures import (
     Number,
     average_over_tasks,
     course,
+    extent,
     learned_part,
-    lowest,
     mean_course,
 )
 from uclearn.report.words import listing, percent
@@ -39,9 +39,9 @@ def tasks_figure(study: Study) -> Html:
 
 def task_panels(study: Study, groups: Sequence[Group], tasks: Sequence[int]) -> list[Chart]:
     """For each of `tasks` the accuracy on it after each of the tasks from it on."""
-    bottom = lowest([learned_part(matrix) for group in groups for matrix in group.matrices])
-    each = [_panel(study, groups, task, bottom) for task in tasks]
-    return [*each, _average_panel(study, groups, bottom)]
+    ends = extent([learned_part(matrix) for group in groups for matrix in group.matrices])
+    each = [_panel(study, groups, task, ends) for task in tasks]
+    return [*each, _average_panel(study, groups, ends)]
 
 
 def shown_tasks(tasks: int) -> list[int]:
@@ -55,27 +55,27 @@ def shown_tasks(tasks: int) -> list[int]:
     return [round(k * (tasks - 1) / (MOST_PANELS - 1)) for k in range(MOST_PANELS)]
 
 
-def _panel(study: Study, groups: Sequence[Group], task: int, bottom: float) -> Chart:
+def _panel(study: Study, groups: Sequence[Group], task: int, ends: tuple[float, float]) -> Chart:
     courses = [[course(matrix, task) for matrix in group.matrices] for group in groups]
-    return _lines(study, groups, courses, bottom, f"Task {task + 1}", f"on task {task + 1}")
+    return _lines(study, groups, courses, ends, f"Task {task + 1}", f"on task {task + 1}")
 
 
-def _average_panel(study: Study, groups: Sequence[Group], bottom: float) -> Chart:
+def _average_panel(study: Study, groups: Sequence[Group], ends: tuple[float, float]) -> Chart:
     courses = [[average_over_tasks(matrix) for matrix in group.matrices] for group in groups]
-    return _lines(study, groups, courses, bottom, "Average so far", "on average")
+    return _lines(study, groups, courses, ends, "Average so far", "on average")
 
 
 def _lines(
     study: Study,
     groups: Sequence[Group],
     courses: Sequence[Sequence[Sequence[Number]]],
-    bottom: float,
+    ends: tuple[float, float],
     title: str,
     where: str,
 ) -> Chart:
     """A line for each group through the mean of its `courses`, one per seed."""
     x = list(range(1, study.tasks + 1))
-    traces, ends = [], []
+    traces, finals = [], []
     for group, seeds in zip(groups, courses, strict=True):
         values = mean_course(seeds)
         trace = line(group, study.groups.index(group), x, values)
@@ -84,13 +84,13 @@ def _lines(
             f"<b>{plain(group.label)}</b><br>{where}, after task %{{x}}: %{{y:.1%}}<extra></extra>"
         )
         traces.append(trace)
-        ends.append(f"{in_sentence(group.label)} {percent(values[-1])}")
+        finals.append(f"{in_sentence(group.label)} {percent(values[-1])}")
     return Chart(
         data=traces,
-        label=f"Line chart: accuracy {where}. After the last task: {listing(ends)}.",
+        label=f"Line chart: accuracy {where}. After the last task: {listing(finals)}.",
         layout={
-            "xaxis": task_axis(study.tasks, title=""),
-            "yaxis": accuracy_axis(bottom),
+            "xaxis": task_axis(study.tasks, "", 10),
+            "yaxis": accuracy_axis(*ends) | {"nticks": 6},
             "margin": {"l": 44, "r": 8, "t": 4, "b": 24},
         },
         height=190,
