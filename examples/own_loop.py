@@ -103,7 +103,7 @@ def compare() -> dict[str, Result]:
     """Fine-tuning and UCL, side by side."""
     tasks, net = permuted_digits(TASKS), network()
     fine_tuning = uclearn.Method(net)
-    ucl = uclearn.UCL(net, example=tasks[0].x[:1], beta=0.03, sigma=0.1, lr_sigma=0.01)
+    ucl = uclearn.UCL(net, example=tasks[0].x[:1], beta=0.03, sigma=0.15, lr_sigma=0.01)
     return {
         "fine-tuning": learn_all(fine_tuning, tasks),
         "UCL": learn_all(ucl, tasks),

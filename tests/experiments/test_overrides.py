@@ -8,7 +8,13 @@ from hypothesis import strategies as st
 
 from uclearn.errors import SettingError
 from uclearn.experiments.config import RunConfig
-from uclearn.experiments.overrides import parse_setting, parse_settings, read_file, resolve, settable
+from uclearn.experiments.overrides import (
+    parse_setting,
+    parse_settings,
+    read_file,
+    resolve,
+    settable,
+)
 
 KEYS = st.sampled_from(settable("ucl+replay")) | st.text(max_size=12)
 VALUES = (
@@ -27,10 +33,13 @@ SETTINGS = st.builds(lambda key, value: f"{key}={value}", KEYS, VALUES) | st.tex
 @example("tasks=1_0")
 @example("plan.epochs=" + "9" * 5000)
 def test_any_text_gives_a_configuration_or_an_error_of_one_line(text: str) -> None:
+    refusal = ""
     try:
         config = resolve("split-digits", "ucl+replay", overrides=parse_settings([text]))
     except SettingError as error:
-        assert len(str(error).splitlines()) == 1
+        refusal = str(error)
+    if refusal:
+        assert len(refusal.splitlines()) == 1
     else:
         assert RunConfig.from_json(config.to_json()) == config
 
@@ -51,7 +60,9 @@ def test_values_are_toml_or_a_bare_word(text: str, value: object) -> None:
     assert parse_setting(text)[1] == value
 
 
-@pytest.mark.parametrize("text", ["ucl.beta", "=1", "", "ucl.beta=", "ucl.beta=1 2", "ucl.beta=a b"])
+@pytest.mark.parametrize(
+    "text", ["ucl.beta", "=1", "", "ucl.beta=", "ucl.beta=1 2", "ucl.beta=a b"]
+)
 def test_what_is_no_setting_says_how_one_is_written(text: str) -> None:
     with pytest.raises(SettingError, match=r"is written `part.key=value`|must be a number, true"):
         parse_setting(text)

@@ -115,7 +115,7 @@ def test_masks_alone_and_putting_back_alone_are_not_enough(
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """The test above sees either of them missing."""
-    monkeypatch.setattr(hat, fault, lambda kept: None)
+    monkeypatch.setattr(hat, fault, lambda kept: kept)
     method, tasks = with_all_heads(), random_tasks("residual")
     gradient_left = False
     adjust = method.adjust_gradients

@@ -27,13 +27,14 @@ def test_masked_gradients_are_exactly_zero_and_others_stay_exactly() -> None:
     gradient = torch.randn(30, 20) * torch.logspace(-30, 30, 20)
     parameter.grad = gradient.clone()
     nodes = (torch.arange(30) % 3 == 0).unsqueeze(1)
-    mask_gradients(keep(parameter, nodes))
+    (exposed,) = mask_gradients(keep(parameter, nodes))
+    assert exposed.parameter is parameter
     assert torch.equal(parameter.grad, torch.where(nodes, 0.0, gradient))
 
 
 def test_without_a_gradient_there_is_nothing_to_mask() -> None:
     parameter = nn.Parameter(torch.randn(3))
-    mask_gradients(keep(parameter, torch.tensor(True)))
+    assert mask_gradients(keep(parameter, torch.tensor(True))) == []
     assert parameter.grad is None
 
 

@@ -226,6 +226,19 @@ def test_a_weight_without_a_gradient_counts_for_nothing() -> None:
     }
 
 
+@pytest.mark.parametrize("closed_form", [False, True])
+def test_a_step_that_a_gradient_scaler_skips_counts_for_nothing(closed_form: bool) -> None:
+    method = after_one_task(closed_form)
+    take_steps(method, *problem(1), 5, 0.05, torch.optim.SGD)
+    before = [tensor.clone() for tensor in method.path.integral.tensors()]
+    for weight in method.model.parameters():
+        weight.grad = torch.full_like(weight, torch.inf)
+    method.adjust_gradients()
+    method.end_step()  # the optimiser did not move
+    after = method.path.integral.tensors()
+    assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
+
+
 def test_it_forgets_less_than_fine_tuning() -> None:
     check_it_forgets_less(lambda net: SI(net))
 

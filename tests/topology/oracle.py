@@ -81,7 +81,7 @@ class SetTensor:
     def put(self, index: Any, other: SetTensor) -> SetTensor:
         """A copy in which `other` stands at some places."""
         cells = self.cells.copy()
-        cells[index] = other.cells
+        cells[index] = other.cells[()]  # a single element as itself
         return SetTensor(cells)
 
     # -- sums and windows ----------------------------------------------------------------------

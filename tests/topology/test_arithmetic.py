@@ -154,6 +154,7 @@ def test_products_with_constants_and_with_a_summand() -> None:
     agree_by_element([2, 3, 3], lambda x: torch.einsum("bii->b", x), lambda x: mirror_trace(x))
     adjacency = torch.eye(4).to_sparse()
     agree_by_element([4, 2], lambda x: adjacency @ x, lambda x: const(4, 4) @ x)
+    agree_by_element([4, 2], lambda x: torch.sparse.mm(adjacency, x), lambda x: const(4, 4) @ x)
 
 
 def mirror_trace(x: SetTensor) -> SetTensor:

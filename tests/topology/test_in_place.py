@@ -120,7 +120,7 @@ def mirror_scatter(a: SetTensor, b: SetTensor) -> SetTensor:
 
 def united(a: SetTensor, *meetings: tuple[tuple[int, int], SetTensor]) -> SetTensor:
     for place, other in meetings:
-        a = a.put(place, (a[place].reshape(1) + other.reshape(1)).reshape())
+        a = a.put(place, a[place] + other)
     return a
 
 

@@ -24,6 +24,8 @@ UNKNOWN: dict[str, Callable[[Tensor], Any]] = {
     "unique_dim": lambda x: x.unique(dim=0),
     "_to_sparse": lambda x: x.to_sparse().to_dense(),
     "resize_": lambda x: x.clone().resize_(2, 2),
+    "repeat_interleave": lambda x: torch.repeat_interleave((x[0] > 0).long()),
+    "_foreach_add_": lambda x: torch._foreach_add_([x], [x]),
 }
 
 

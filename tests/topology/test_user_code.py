@@ -161,6 +161,35 @@ def test_a_mixture_of_experts() -> None:
     agree_on(net, [2], mirror)
 
 
+def test_an_expert_that_no_example_chooses() -> None:
+    def forward(m: Net, x: Tensor) -> Any:
+        h = m.a(x)
+        nobody = h[h[:, 0] > 1e9]
+        size = nobody.norm(dim=-1, keepdim=True)
+        return m.out(torch.cat([h, m.expert(nobody) / size]))
+
+    net = Net(forward, a=nn.Linear(2, 3), expert=nn.Linear(3, 3), out=nn.Linear(3, 1))
+
+    def mirror(o: Oracle, x: SetTensor) -> None:
+        h = o.linear("a", x, 3)
+        o.linear("expert", inputs(1, 3), 3)
+        o.linear("out", h, 1)
+
+    agree_on(net, [2], mirror)
+
+
+def test_on_the_meta_device_without_any_data() -> None:
+    net = nn.Sequential(
+        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(True), nn.Flatten(), nn.Linear(2 * 4, 3)
+    ).to("meta")
+
+    def mirror(o: Oracle) -> None:
+        h = o.norm("1", o.conv("0", inputs(1, 1, 4, 4), 2, (3, 3)), 1)
+        o.linear("4", h.flatten(), 3)
+
+    agree(net, torch.randn(1, 1, 4, 4, device="meta"), mirror)
+
+
 def test_a_variational_autoencoder() -> None:
     def forward(m: Net, x: Tensor) -> tuple[Tensor, Tensor]:
         mean, log_variance = m.encode(x).chunk(2, dim=1)

@@ -58,8 +58,10 @@ def get(
     from rich.console import Console
     from rich.progress import DownloadColumn, Progress, TransferSpeedColumn
 
+    from uclearn.tasks.sources.catalogue import dataset
     from uclearn.tasks.sources.download import get as download
 
+    dataset(name)  # or an error, before anything moves
     columns = (*Progress.get_default_columns(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=Console(stderr=True), disable=quiet, transient=True) as bar:
         lines: dict[str, int] = {}

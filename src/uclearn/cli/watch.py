@@ -24,6 +24,8 @@ def watching(mode: Mode, configs: Sequence[RunConfig]) -> Iterator[GridObserver]
         yield lambda config, event, details: None
     elif mode == "json":
         yield _print_json
+    elif not Console(stderr=True).is_terminal:
+        yield _print_tasks
     else:
         with _Bars(configs) as bars:
             yield bars.observe
@@ -32,6 +34,15 @@ def watching(mode: Mode, configs: Sequence[RunConfig]) -> Iterator[GridObserver]
 def _print_json(config: RunConfig, event: str, details: dict[str, Any]) -> None:
     line = {"event": event, "run": config.folder_name(), **details}
     typer.echo(json.dumps(_finite(line)))
+
+
+def _print_tasks(config: RunConfig, event: str, details: dict[str, Any]) -> None:
+    """For a log file: a line for each task that was learned."""
+    if event == "evaluation":
+        seen = details["scores"][: details["task"] + 1]
+        learned = f"{details['task'] + 1}/{config.tasks or benchmark(config.benchmark).tasks}"
+        mean = sum(seen) / len(seen)
+        typer.echo(f"{config.folder_name()}: task {learned}, accuracy {mean:.3f}", err=True)
 
 
 def _finite(value: Any) -> Any:

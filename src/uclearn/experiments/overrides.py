@@ -53,8 +53,8 @@ def parse_value(text: str, key: str) -> Any:
     if _BARE_WORD.fullmatch(text):
         return text
     raise SettingError(
-        f'The value of `{key}` must be a number, true, false, none, a word, a "quoted text" or a '
-        f"[list], got {text!r}."
+        f'The value of `{_visible(key)}` must be a number, true, false, none, a word, a "quoted '
+        f'text" or a [list], got {text!r}.'
     )
 
 
@@ -157,7 +157,12 @@ def _check_key(key: str, method: str) -> None:
         near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
         own = [name for name in known if name.startswith(f"{group}.")] or known
         hint = f"Did you mean `{near[0]}`?" if near else f"Known: {', '.join(own)}."
-    raise SettingError(f"There is no setting `{key}`. {hint}")
+    raise SettingError(f"There is no setting `{_visible(key)}`. {hint}")
+
+
+def _visible(key: str) -> str:
+    """Whatever a user typed, on one line."""
+    return repr(key)[1:-1]
 
 
 def _shrink_epochs(document: dict[str, Any], scale: float | None) -> None:

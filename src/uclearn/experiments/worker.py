@@ -51,6 +51,13 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
     from uclearn.storage.lock import FolderBusyError
     from uclearn.training.session import StoppedError
 
+    state: State = "done"  # perhaps by another process, since it was ordered
+
+    def tell_first(event: str, details: dict[str, Any]) -> None:
+        nonlocal state
+        state = "made"
+        tell(event, details)
+
     torch.set_num_threads(order.threads)
     folder = Path(order.folder)
     try:
@@ -60,7 +67,7 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
             config,
             folder,
             data,
-            tell,
+            tell_first,
             checkpoint_seconds=order.checkpoint_seconds,
             command=order.command,
         )
@@ -74,7 +81,7 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
         trace = folder / "error.txt"
         trace.write_text(traceback.format_exc())
         return "failed", f"{type(error).__name__}: {error} (see {trace})"
-    return "made", ""
+    return state, ""
 
 
 def _send(events: Connection, event: str, details: dict[str, Any]) -> bool:

@@ -96,7 +96,8 @@ class Draws:
         if not self.now:
             return None
         repeated = tree_map_only(Tensor, self._repeat, (arguments, named))
-        self._rows = next(len(t) for t in tree_flatten(repeated)[0] if isinstance(t, Tensor))
+        tensors = (t for t in tree_flatten(repeated)[0] if isinstance(t, Tensor) and t.dim())
+        self._rows = next((len(tensor) for tensor in tensors), self.now)
         return repeated
 
     def _repeat(self, tensor: Tensor) -> Tensor:

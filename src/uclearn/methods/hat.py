@@ -6,9 +6,9 @@ the weight from feature j to node i is multiplied by
 
     1 - min(u_i, u_j)
 
-where u is 1 for what any earlier task uses, else 0. A node that is still free may so read what
-earlier tasks use, but nothing that they use reads a free node. A task is charged for the free
-nodes that it opens:
+where u is 1 for what any earlier task uses, else 0. So a weight may still be learned if either of
+its ends is free: to earlier tasks that end is closed, and all that comes through it is 0. A task is
+charged for the free nodes that it opens:
 
     mean loss  +  c * sum_i a_i (1 - u_i) / sum_i (1 - u_i)
 """
@@ -103,6 +103,7 @@ class HAT(Method):
             )
         self.register_buffer("present", torch.tensor(0))
         self._kept: list[Kept] = []
+        self._exposed: list[Kept] = []
         self._free: list[Tensor] = []
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
@@ -151,7 +152,7 @@ class HAT(Method):
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Nothing for what earlier tasks use; for the embeddings, more where gates are steep."""
-        mask_gradients(self._kept)
+        self._exposed = mask_gradients(self._kept)
         for gate in self._gates.values():
             if gate.embedding.grad is not None:
                 embedding = gate.embedding.detach()[gate.task]
@@ -162,7 +163,7 @@ class HAT(Method):
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """What earlier tasks use is put back, should the optimiser have moved it; embeddings stay
         where they can learn."""
-        put_back(self._kept)
+        put_back(self._exposed)
         for gate in self._gates.values():
             gate.embedding.clamp_(-EMBEDDING_LIMIT, EMBEDDING_LIMIT)
 
@@ -220,7 +221,7 @@ class HAT(Method):
         """Follow what the state says: after the end of a task and after loading one."""
         self._enter(int(self.present))
         self._free = [(~gate.used()).to(gate.embedding.dtype) for gate in self._gates.values()]
-        self._kept = [*self._kept_layers(), *self._kept_shared()]
+        self._kept = self._exposed = [*self._kept_layers(), *self._kept_shared()]
 
     def _kept_layers(self) -> Iterator[Kept]:
         """What makes a used node out of features that are alive where it is used."""

@@ -27,11 +27,17 @@ def keep(parameter: nn.Parameter, mask: Tensor) -> Iterable[Kept]:
 
 
 @torch.no_grad()
-def mask_gradients(kept: Iterable[Kept]) -> None:
-    """Their gradients become exactly 0, before an optimiser can make a step out of a tiny one."""
-    for parameter, mask, _ in kept:
-        if parameter.grad is not None:
-            parameter.grad.addcmul_(parameter.grad, mask, value=-1)  # g - g = 0, g - 0 = g
+def mask_gradients(kept: Iterable[Kept]) -> list[Kept]:
+    """Their gradients become exactly 0, before an optimiser can make a step out of a tiny one.
+
+    Returns those that have a gradient at all. An optimiser does not touch the others (the heads of
+    earlier tasks), so that they cost nothing, however many there are.
+    """
+    exposed = [each for each in kept if each.parameter.grad is not None]
+    for parameter, mask, _ in exposed:
+        assert parameter.grad is not None
+        parameter.grad.addcmul_(parameter.grad, mask, value=-1)  # g - g = 0, g - 0 = g
+    return exposed
 
 
 @torch.no_grad()

@@ -74,6 +74,15 @@ class MeanFieldLayer(nn.Module):
             prior_mean.copy_(mean)
             prior_log_variance.copy_(log_variance)
 
+    def at_rest(self) -> bool:
+        """Whether it is exactly its prior. Only told on a CPU: elsewhere asking would stall."""
+        return all(
+            p.mean.device.type == "cpu"
+            and torch.equal(p.mean, p.prior_mean)
+            and torch.equal(p.log_variance, p.prior_log_variance)
+            for p in self.posteriors()
+        )
+
     def forward(self, input: Tensor, *others: Any) -> Tensor:
         """As the torch layer with the means, or with as many drawn weights as draws are made."""
         if not self.draws.now:

@@ -39,6 +39,9 @@ class Path(nn.Module):
     def record(self, memory: Memory, strength: float) -> None:
         """After backward: keep the weights and the gradient without the penalty's.
 
+        A gradient that is not finite counts as 0: a gradient scaler skips such a step, and where
+        nothing does, the weights themselves tell.
+
         Args:
             memory: what the penalty holds the weights to.
             strength: of the penalty that `.grad` contains; 0 where it contains none.
@@ -57,7 +60,7 @@ class Path(nn.Module):
             elif strength:
                 _subtract_pull((kept, before, weight.grad, weight, anchor, importance), strength)
             else:
-                kept.copy_(weight.grad)
+                torch.nan_to_num(weight.grad, 0.0, 0.0, 0.0, out=kept)
             before.copy_(weight)
         self._recorded = True
 
@@ -91,6 +94,7 @@ def _subtract_pull(tensors: tuple[Tensor, ...], strength: float) -> None:
     for kept, scratch, gradient, weight, anchor, importance in pieces(tensors):
         torch.sub(weight, anchor, out=scratch)
         torch.addcmul(gradient, scratch, importance, value=-strength, out=kept)
+        kept.nan_to_num_(0.0, 0.0, 0.0)
 
 
 def check_followed(memory: Memory, evidence: Sequence[Tensor]) -> None:

@@ -146,7 +146,7 @@ class VCL(Method):
         parameters: list[Tensor] = []
         gradients: list[Tensor] = []
         total = torch.zeros((), device=self.started.device)
-        for posterior in self._posteriors():
+        for posterior in self._pulled():
             value, pulls = kl_and_gradients(*posterior)
             total = total + value * scale
             parameters += posterior[:2]
@@ -158,7 +158,7 @@ class VCL(Method):
         if not self.closed_form:
             return
         scale = self._scale(as_step(step, given))
-        for posterior in self._posteriors():
+        for posterior in self._pulled():
             gradients = gradient_of(posterior.mean), gradient_of(posterior.log_variance)
             add_kl_gradients(gradients, *posterior, scale=scale)
 
@@ -187,7 +187,7 @@ class VCL(Method):
 
     def _start(self, data: DataLike) -> None:
         """Train the means alone: the maximum-likelihood start."""
-        with torch.enable_grad(), self.draws.means():
+        with lent(self.model), torch.enable_grad(), self.draws.means():
             fit(
                 Method(self.model, copied=True),
                 data,
@@ -229,6 +229,13 @@ class VCL(Method):
     def _posteriors(self) -> Iterator[Posterior]:
         for layer in self._all_layers():
             yield from layer.posteriors()
+
+    def _pulled(self) -> Iterator[Posterior]:
+        """All but heads that stand where their task left them: nothing pulls at those, and they
+        should cost nothing either, however many there are."""
+        for layer in self._all_layers():
+            if not (layer.partial and layer.at_rest()):
+                yield from layer.posteriors()
 
     def get_extra_state(self) -> Tensor:
         """Where the stream of noise stands."""

@@ -1,10 +1,11 @@
 """The command that makes a group again."""
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 
 from uclearn.report.groups import Group
-from uclearn.report.settings import Config, benchmark_of, flatten, method_of
+from uclearn.report.settings import Config, benchmark_of, changed_in, flatten, method_of
 
 
 def commands(group: Group) -> list[str]:
@@ -13,35 +14,31 @@ def commands(group: Group) -> list[str]:
     said = [summary.extra.get("command") for summary in group.summaries]
     if all(isinstance(command, str) and command for command in said):
         return list(dict.fromkeys(str(command) for command in said))
-    return [rebuilt(group.config, group.seeds)]
+    return [rebuilt(group.runs[0].config, group.seeds)]
 
 
 def rebuilt(config: Config, seeds: Sequence[int]) -> str:
-    """A command from the configuration alone, every setting spelled out.
+    """A command from the configuration alone: what it says was changed, or else every setting.
 
-    >>> rebuilt({"benchmark": "split-digits", "method": "ewc", "settings": {"ewc": {"gamma": 1}}},
-    ...         seeds=[0, 1])
-    'uclearn run split-digits --method ewc --seeds 2 --set ewc.gamma=1'
+    >>> rebuilt({"benchmark": "split-digits", "method": "ewc", "preset": "best",
+    ...          "changed": ["ewc.gamma=0.9"]}, seeds=[0, 1])
+    'uclearn run split-digits --method ewc --preset best --seeds 2 --set ewc.gamma=0.9'
     """
     words = ["uclearn", "run", benchmark_of(config), "--method", method_of(config)]
-    words += ["--seeds", str(len(seeds))]
-    plan = config.get("plan")
-    options = {
-        "preset": config.get("preset"),
-        "tasks": config.get("tasks"),
-        "epochs": plan.get("epochs") if isinstance(plan, Mapping) else None,
-    }
-    for option, value in options.items():
-        words += [f"--{option}", str(value)] if value is not None else []
-    settings = config.get("settings")
-    for key, value in flatten(settings if isinstance(settings, Mapping) else {}).items():
-        if isinstance(value, Mapping):  # a method without settings
-            continue
-        words += ["--set", f"{key}={_spelled(value)}"]
+    if preset := config.get("preset"):
+        words += ["--preset", str(preset)]
+    words += ["--seeds", str(max(seeds) + 1)]  # the command counts them from 0
+    for setting in changed_in(config) if "changed" in config else _all_settings(config):
+        words += ["--set", setting]
     return shlex.join(words)
 
 
-def _spelled(value: object) -> str:
-    if value is None:
-        return "none"
-    return str(value).lower() if isinstance(value, bool) else str(value)
+def _all_settings(config: Config) -> list[str]:
+    plan, settings = (_mapping(config.get(key)) for key in ("plan", "settings"))
+    given = {"tasks": config.get("tasks"), "plan.epochs": plan.get("epochs")}
+    flat = {key: value for key, value in given.items() if value is not None} | flatten(settings)
+    return [f"{key}={json.dumps(value)}" for key, value in flat.items() if value != {}]
+
+
+def _mapping(value: object) -> Config:
+    return value if isinstance(value, Mapping) else {}

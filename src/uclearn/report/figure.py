@@ -9,9 +9,8 @@ from uclearn.report.html import Html, details, section, tag
 
 def slug(study: Study) -> str:
     """A name for links into the page."""
-    scale = "" if study.scale is None else f"-scaled-{study.scale:g}".replace(".", "-")
-    letters = "".join(c if c.isalnum() else "-" for c in study.benchmark.lower())
-    return f"{letters}-{study.tasks}{scale}"
+    words = f"{study.benchmark} {study.tasks} {' '.join(study.marks)}".lower()
+    return "-".join("".join(c if c.isalnum() else " " for c in words).split())
 
 
 def figure(

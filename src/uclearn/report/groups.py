@@ -2,14 +2,14 @@
 
 Two runs are repetitions only if their whole resolved configuration is the same but for the seed;
 a name alone never joins them. Groups stand beside each other only if they learned the same
-benchmark, as many tasks of it, at the same scale.
+benchmark, as many tasks of it, at the same scale, measured on the same data.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from uclearn.report.labels import benchmark_name, labels, scale_mark
+from uclearn.report.labels import benchmark_name, labels, marks
 from uclearn.report.measures import Matrix, Number, learning_accuracy
 from uclearn.report.settings import (
     Config,
@@ -17,7 +17,6 @@ from uclearn.report.settings import (
     benchmark_of,
     fingerprint,
     method_of,
-    scale_of,
     seed_of,
     without_seed,
 )
@@ -51,7 +50,7 @@ class Group:
     style: int
     """Which colour and shape."""
 
-    @property
+    @cached_property
     def config(self) -> Config:
         """What all its runs share."""
         return without_seed(self.runs[0].config)
@@ -109,11 +108,13 @@ class Group:
 
 @dataclass(frozen=True)
 class Study:
-    """Groups that may be compared: same benchmark, number of tasks and scale; the best first."""
+    """Groups that may be compared: same benchmark, number of tasks, scale and data; the best
+    first."""
 
     benchmark: str
     tasks: int
-    scale: float | None
+    marks: Sequence[str]
+    """What sets its runs apart from the full experiment."""
     groups: Sequence[Group]
 
     @property
@@ -124,7 +125,7 @@ class Study:
     @property
     def mark(self) -> str:
         """What has to stand wherever its numbers do; empty for full runs."""
-        return scale_mark(self.scale)
+        return ", ".join(self.marks)
 
     @property
     def reference(self) -> Group:
@@ -146,13 +147,13 @@ class Study:
 
 def studies(runs: Sequence[Run]) -> list[Study]:
     """All complete `runs`, sorted; by benchmark, full before scaled."""
-    comparable: dict[tuple[str, int, float | None], list[Run]] = {}
+    comparable: dict[tuple[str, int, tuple[str, ...]], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
             tasks = len(run.summary.accuracy_matrix)
-            key = (benchmark_of(run.config), tasks, scale_of(run.config))
+            key = (benchmark_of(run.config), tasks, tuple(marks(run.config)))
             comparable.setdefault(key, []).append(run)
-    order = sorted(comparable, key=lambda key: (key[0], key[2] is not None, key[2] or 0, -key[1]))
+    order = sorted(comparable, key=lambda key: (key[0], len(key[2]), -key[1], key[2]))
     return [Study(*key, _groups(comparable[key])) for key in order]
 
 
@@ -162,7 +163,7 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
         alike.setdefault(fingerprint(run.config), []).append(run)
     repeated = [sorted(group, key=lambda run: seed_of(run.config)) for group in alike.values()]
     repeated.sort(key=_goodness, reverse=True)
-    names = labels([group[0].config for group in repeated])
+    names = labels([without_seed(group[0].config) for group in repeated])
     return [Group(*entry) for entry in zip(repeated, names, _styles(repeated), strict=True)]
 
 

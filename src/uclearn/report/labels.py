@@ -4,7 +4,15 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from uclearn.report.settings import ABLATIONS, Config, ablated, flatten, method_of, scale_of
+from uclearn.report.settings import (
+    ABLATIONS,
+    Config,
+    ablated,
+    data_of,
+    flatten,
+    method_of,
+    scale_of,
+)
 from uclearn.report.words import percent
 
 _METHODS = {
@@ -23,7 +31,7 @@ _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cif
 _MOST_DIFFERENCES = 3
 _ABSENT = object()
 # The same for all groups that stand beside each other, or said in another way.
-_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"}
+_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks", "judge", "split_after_augmentation"}
 
 
 def method_name(method: str) -> str:
@@ -56,13 +64,20 @@ def benchmark_name(benchmark: str) -> str:
     return name[:1].upper() + name[1:] if not name.startswith("not") else name
 
 
-def scale_mark(scale: float | None) -> str:
-    r"""What stands beside everything that comes from scaled runs; empty for full ones.
+def marks(config: Config) -> list[str]:
+    r"""What has to stand beside everything that comes from such a run, so that nobody takes it for
+    the full experiment; nothing for that.
 
-    >>> scale_mark(0.05)
-    'scaled to 5\xa0%'
+    >>> marks({"scale": 0.05, "data": {"judge": "validation"}})
+    ['scaled to 5\xa0%', 'on validation data']
     """
-    return "" if scale is None else f"scaled to {percent(scale, digits=None)}"
+    scale, data = scale_of(config), data_of(config)
+    found = [] if scale is None else [f"scaled to {percent(scale, digits=None)}"]
+    if data.get("judge") == "validation":
+        found.append("on validation data")
+    if data.get("split_after_augmentation") is True:
+        found.append("split after augmentation")
+    return found
 
 
 def labels(configs: Sequence[Config]) -> list[str]:
@@ -77,8 +92,7 @@ def labels(configs: Sequence[Config]) -> list[str]:
     for config in configs:
         rivals = [other for other in configs if method_of(other) == method_of(config)]
         notes = [*_ablation_notes(config), *_differences(config, rivals)]
-        if mark := scale_mark(scale_of(config)):
-            notes.append(mark)
+        notes += marks(config)
         name = method_name(method_of(config))
         made.append(f"{name} ({', '.join(notes)})" if notes else name)
     return _numbered(made)

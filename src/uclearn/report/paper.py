@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from uclearn.report.labels import scale_mark
-from uclearn.report.settings import scale_of
+from uclearn.report.labels import marks
+from uclearn.report.settings import changed_in, scale_of
 
 _PERMUTED = "main text, Figure 3 (left)"
 _ROWS = "main text, Figure 3 (right)"
@@ -33,6 +33,8 @@ class Published:
     epochs: int = 100
     words: str = ""
     """What belongs to the number: how it was made, how exactly it is known."""
+    condition: str = ""
+    """The mark that a run has to carry to be comparable with it."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class _Benchmark:
     words: Mapping[str, str]
     vcl_epochs: int = 100
     remark: str = ""
+    condition: str = ""
 
 
 _LOWER = "lower than UCL in the figure, no number given"
@@ -129,6 +132,7 @@ _BENCHMARKS: dict[str, _Benchmark] = {
         accuracy={"ucl": 0.839, "ewc": 0.681, "si": 0.742},
         words={"ucl": _ADAPTIVE},
         remark="split after augmentation: copies of one drawing stand in training and test",
+        condition="split after augmentation",
     ),
 }
 
@@ -172,6 +176,7 @@ def published(benchmark: str, method: str) -> Published | None:
         tasks=entry.tasks,
         epochs=entry.vcl_epochs if method.startswith("vcl") else 100,
         words="; ".join(remark for remark in remarks if remark),
+        condition=entry.condition,
     )
 
 
@@ -181,15 +186,15 @@ def departures(config: Mapping[str, Any], tasks: int, number: Published) -> list
     >>> departures({"preset": "best"}, 10, published("permuted-mnist", "ucl"))
     ['preset best']
     """
-    found = []
-    scale = scale_of(config)
-    if scale is not None:
-        found.append(scale_mark(scale))
+    found = [mark for mark in marks(config) if mark != number.condition]
+    if number.condition and number.condition not in marks(config):
+        found.append(f"not {number.condition}")
     if tasks != number.tasks:
         found.append(f"{tasks} tasks instead of {number.tasks}")
     epochs = (config.get("plan") or {}).get("epochs")
-    if epochs is not None and epochs != number.epochs and scale is None:
+    if epochs is not None and epochs != number.epochs and scale_of(config) is None:
         found.append(f"{epochs} epochs instead of {number.epochs}")
     if config.get("preset") not in (None, "paper"):
-        found.append(f"preset {config['preset']}")
-    return found
+        return [*found, f"preset {config['preset']}"]
+    said = ("tasks=", "plan.epochs=", "data.")
+    return [*found, *(entry for entry in changed_in(config) if not entry.startswith(said))]

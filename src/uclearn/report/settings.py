@@ -39,16 +39,32 @@ def scale_of(config: Config) -> float | None:
     return None if scale is None else float(scale)
 
 
-def without_seed(config: Config) -> dict[str, Any]:
-    """All that makes two runs repetitions of one experiment: everything but seeds, at any depth.
+def data_of(config: Config) -> Config:
+    """What the run was measured on, as far as there is a choice."""
+    data = config.get("data")
+    return data if isinstance(data, Mapping) else {}
 
-    >>> without_seed({"seed": 3, "plan": {"seed": 3, "epochs": 2}})
+
+def changed_in(config: Config) -> list[str]:
+    """What was set apart from the preset, as `key=value`; none if the run does not say."""
+    return [str(entry) for entry in config.get("changed") or ()]
+
+
+def without_seed(config: Config) -> dict[str, Any]:
+    """All that makes two runs repetitions of one experiment: everything but seeds, at any depth,
+    and but the note of what differs from the preset, which repeats what is said elsewhere.
+
+    >>> without_seed({"seed": 3, "plan": {"seed": 3, "epochs": 2}, "changed": ["plan.epochs=2"]})
     {'plan': {'epochs': 2}}
     """
+    return {key: value for key, value in _without(config, "seed").items() if key != "changed"}
+
+
+def _without(config: Config, left_out: str) -> dict[str, Any]:
     return {
-        key: without_seed(value) if isinstance(value, Mapping) else value
+        key: _without(value, left_out) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if key != "seed"
+        if key != left_out
     }
 
 

@@ -2,8 +2,8 @@
 
 Read `trace` first: it runs a model on an example and follows the identity of every node, as if it
 were data, from the layer that makes it to the layers that read it. `rules` says what each kind of
-operation does to identities (in `moves`, `windows` and `sums`); `tracer` watches the model while it
-runs; `sets` keeps sets of nodes as plain numbers and `memory` where they stand.
+operation does to identities (in `moves`, `windows` and `sums`); `modules` and `operations` watch
+the model while it runs; `sets` keeps sets of nodes as plain numbers and `memory` where they stand.
 """
 
 from uclearn.topology.nodes import node_count, node_dim

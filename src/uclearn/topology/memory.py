@@ -25,7 +25,7 @@ class Memory:
 
     def knows(self, tensor: Tensor) -> bool:
         """Whether anything was ever written where this tensor lies."""
-        return tensor.layout is torch.strided and _address(tensor) in self._tables
+        return tensor.layout is torch.strided and address(tensor) in self._tables
 
     def read(self, tensor: Tensor) -> Tensor:
         """Set numbers shaped like `tensor`; zeros for inputs, parameters and constants."""
@@ -39,7 +39,7 @@ class Memory:
         if not self.knows(tensor):
             storage = tensor.untyped_storage()
             table = self._sets.blank((storage.nbytes() // _unit(tensor),))
-            self._tables[_address(tensor)] = (storage, table)
+            self._tables[address(tensor)] = (storage, table)
         self._place(tensor).copy_(numbers.unsqueeze(-1) if tensor.is_complex() else numbers)
 
     def _place(self, tensor: Tensor) -> Tensor:
@@ -47,12 +47,14 @@ class Memory:
         offset = int(tensor.storage_offset())
         if tensor.is_complex():  # as the pairs of real numbers that it consists of
             shape, stride, offset = [*shape, 2], [*(2 * s for s in stride), 1], 2 * offset
-        _, table = self._tables[_address(tensor)]
+        _, table = self._tables[address(tensor)]
         return table.as_strided(shape, stride, offset)
 
 
-def _address(tensor: Tensor) -> int:
-    return tensor.untyped_storage().data_ptr()
+def address(tensor: Tensor) -> int:
+    """What all tensors that share memory have in common, and no others."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() or storage._cdata  # on the meta device there are no data
 
 
 def _unit(tensor: Tensor) -> int:

@@ -48,13 +48,16 @@ def move_floats(sets: NodeSets, call: Call) -> Any:
 
 
 def _moved(call: Call, kind: torch.dtype) -> Any:
-    arguments = tree_map_only(Tensor, Tensor.cpu, call.data)
-    for name in _MOVED:
-        if name in arguments:
+    arguments = {}
+    for name, value in call.data.items():
+        if name in _MOVED:
             arguments[name] = tree_map_only(Tensor, lambda n: n.to(kind), call.numbers[name])
-    if "value" in arguments:  # what is filled in: a number comes from no node
-        value = call.numbers["value"]
-        arguments["value"] = value if isinstance(value, Tensor) else EMPTY
+        elif name == "value":  # what is filled in: a number comes from no node
+            arguments[name] = call.numbers[name] if isinstance(value, Tensor) else EMPTY
+        else:
+            arguments[name] = tree_map_only(Tensor, Tensor.cpu, value)
+    if arguments.keys().isdisjoint(_MOVED):
+        raise TypeError("no argument whose elements turn up in the result")
     return getattr(torch.ops.aten, call.name)(**arguments)
 
 

@@ -12,8 +12,8 @@ The rules, in one place:
 - normalisation, softmax and dropout pass on feature by feature;
 - attention passes on the features of its values, from every position;
 - a matrix product of two activations gives the union over the summed dimension of both;
-- shapes, places (`nonzero`) and numbers taken out of a tensor (`item`) are nobody's: a branch that
-  depends on data is followed as the example takes it.
+- shapes, places (`nonzero`) and numbers taken out of a tensor (`item`, `numpy`) are nobody's: a
+  branch that depends on data is followed as the example takes it.
 
 An operation made of others is followed through them, so a normalisation written out by hand is a
 reduction and a quotient. Anything else is refused by name, never guessed.

@@ -62,7 +62,8 @@ class NodeSets:
         axes = sorted({d % numbers.dim() for d in dims}) if numbers.dim() else []
         kept = [d for d in range(numbers.dim()) if d not in axes]
         shape = [numbers.shape[d] for d in kept]
-        rows = numbers.permute(*kept, *axes).reshape(math.prod(shape), -1)  # (elements, merged)
+        columns = math.prod(numbers.shape[d] for d in axes)
+        rows = numbers.permute(*kept, *axes).reshape(math.prod(shape), columns)
         merged = self._merge_rows(rows).reshape(shape)
         for axis in axes if keepdim else ():
             merged = merged.unsqueeze(axis)

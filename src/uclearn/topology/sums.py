@@ -19,10 +19,12 @@ FACTORS = {
     "addmm": ("mat1", "mat2"),
     "addmv": ("mat", "vec"),
     "baddbmm": ("batch1", "batch2"),
+    "_sparse_addmm": ("mat1", "mat2"),
     "linear": ("input", "weight"),
     "cdist": ("x1", "x2"),
 }
 """What each product of matrices calls its factors."""
+_WITH_SUMMAND = ("addmm", "addmv", "baddbmm", "_sparse_addmm")
 
 
 def reduce(sets: NodeSets, call: Call) -> Any:
@@ -57,9 +59,6 @@ def matrix_product(sets: NodeSets, call: Call) -> Any:
     added = call.numbers["self"] if call.name in _WITH_SUMMAND else call.numbers.get("bias")
     result = result if added is None else sets.union(result, added)
     return result.expand(call.result.shape)
-
-
-_WITH_SUMMAND = ("addmm", "addmv", "baddbmm")
 
 
 def attention(sets: NodeSets, call: Call) -> Any:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from uclearn.topology.tracer import Tracer
+from uclearn.topology.modules import Modules
 
 
 @dataclass(frozen=True)
@@ -90,13 +90,13 @@ def trace(
     model, layers, followed, opaque = copy.deepcopy(
         (model, dict(layers), dict(followed or {}), dict(opaque or {}))
     )
-    tracer = Tracer(layers, followed, opaque)
-    tracer.attach(model)
+    modules = Modules(layers, followed, opaque)
+    modules.attach(model)
     model.eval()  # every module, dropout and the noise of Gaussian layers included
     example = tree_map_only(Tensor, torch.clone, example)
-    tracer.run(lambda: (call or _call)(model, example))
-    offsets, total = tracer.offsets, tracer.total
-    return Topology(offsets, total, {name: _table(s, total) for name, s in tracer.found().items()})
+    modules.operations.watch(lambda: (call or _call)(model, example))
+    tables = {name: _table(sets, modules.total) for name, sets in modules.sources().items()}
+    return Topology(modules.offsets, modules.total, tables)
 
 
 def _call(model: nn.Module, example: Any) -> Any:

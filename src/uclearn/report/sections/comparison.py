@@ -36,7 +36,8 @@ def comparison(study: Study) -> Html:
 
 
 def _body(study: Study, group: Group) -> Html:
-    found = published(study.benchmark, group.method)
+    # what lacks a term is not the method whose number the paper gives
+    found = None if group.is_ablation else published(study.benchmark, group.method)
     against = None if group is study.reference else group.against(study.reference)
     cells = [
         percent(found.accuracy) if found else UNKNOWN,
@@ -55,9 +56,9 @@ def _body(study: Study, group: Group) -> Html:
 
 def _ours(study: Study, group: Group, found: Published | None) -> Html:
     number = percent(group.accuracy.mean if group.accuracy else None)
-    differs = departures(group.config, study.tasks, found) if found else []
-    if not found and study.mark:
-        differs = [study.mark]
+    differs = departures(group.runs[0].config, study.tasks, found) if found else []
+    if not found:
+        differs = list(study.marks)
     return join([tag("b", {}, number), *(mark(one) for one in differs)])
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from uclearn.report.collect import Collection, tasks_done
 from uclearn.report.html import Html, details, join, mark, paragraph, section, table
-from uclearn.report.labels import benchmark_name, method_name, scale_mark
-from uclearn.report.settings import benchmark_of, method_of, scale_of, seed_of
+from uclearn.report.labels import benchmark_name, marks, method_name
+from uclearn.report.settings import benchmark_of, method_of, seed_of
 from uclearn.report.words import count, duration, percent
 from uclearn.storage.records import Run
 
@@ -51,8 +51,8 @@ def _table(
 
 
 def _method(run: Run) -> Html:
-    scaled = scale_mark(scale_of(run.config))
-    return join([method_name(method_of(run.config)), *([" ", mark(scaled)] if scaled else [])])
+    noted = [mark(one) for one in marks(run.config)]
+    return join([method_name(method_of(run.config)), *([" ", *noted] if noted else [])])
 
 
 def _outcome(run: Run) -> list[str]:

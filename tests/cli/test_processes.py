@@ -1,0 +1,109 @@
+"""The real command line in processes of its own: killed, resumed, and two at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.experiments.small import OPTIONS
+from tests.experiments.test_run import outcome
+from uclearn.storage.records import find_runs
+
+COMMAND = [sys.executable, "-m", "uclearn"]
+LONG = ["run", "split-digits", "--tasks", "2", "--epochs", "40", "--set", "network.hidden=[8]"]
+
+
+def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *words],
+        cwd=cwd,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
+    out, err = process.communicate(timeout=300)
+    assert "Traceback" not in err
+    return process.returncode, out + err
+
+
+def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+    deadline = time.monotonic() + 120
+    while not path.exists():
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+
+
+def test_a_run_killed_and_started_again_gives_the_same_summary(tmp_path: Path) -> None:
+    whole = start(*LONG, "--quiet", "--out", "whole", cwd=tmp_path)
+    killed = start(*LONG, "--quiet", "--out", "parts", "--checkpoint-seconds", "0", cwd=tmp_path)
+    parts = tmp_path / "parts" / "split-digits"
+    wait_for(parts, killed)
+    (folder,) = [place / "seed-0" for place in parts.iterdir()]
+    wait_for(folder / "checkpoint.safetensors", killed)
+    os.kill(killed.pid, signal.SIGKILL)
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
+    assert not (folder / "summary.json").exists()
+    again = start(*LONG, "--quiet", "--out", "parts", cwd=tmp_path)
+    assert finish(again) == (0, "")
+    assert finish(whole) == (0, "")
+    (other,) = find_runs(tmp_path / "whole")
+    assert outcome(folder) == outcome(other)
+    events = [(place / "events.jsonl").read_text() for place in (folder, other)]
+    assert events[0] == events[1]
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+    process = start(*LONG, "--epochs", "5000", cwd=tmp_path)
+    parts = tmp_path / "runs" / "split-digits"
+    wait_for(parts, process)
+    (folder,) = [place / "seed-0" for place in parts.iterdir()]
+    wait_for(folder / "events.jsonl", process)  # it is learning
+    os.kill(process.pid, signal.SIGINT)
+    code, said = finish(process)
+    assert code == 130
+    assert "goes on from there" in said
+    assert (folder / "checkpoint.safetensors").exists()
+
+
+def test_two_at_once_on_the_same_folder_share_the_work(tmp_path: Path) -> None:
+    words = ["compare", "split-digits", "--methods", "ucl,ewc", "--seeds", "2", *OPTIONS, "--json"]
+    both = [start(*words, cwd=tmp_path) for _ in range(2)]
+    ended = [finish(process) for process in both]
+    states: dict[str, list[str]] = {}
+    for code, said in ended:
+        assert code in (0, 3)  # 3: the other one was still at work on a run
+        for line in map(json.loads, filter(lambda text: text.startswith("{"), said.splitlines())):
+            if line["event"] == "result":
+                states.setdefault(line["folder"], []).append(line["state"])
+    assert len(states) == 4
+    for each in states.values():
+        assert sorted(each) in (["done", "made"], ["busy", "made"])  # made once, by one of them
+    assert finish(start(*words, cwd=tmp_path))[0] == 0
+    folders = find_runs(tmp_path / "runs")
+    assert len(folders) == 4
+    for folder in folders:
+        lines = (folder / "events.jsonl").read_text().splitlines()
+        told: list[dict[str, Any]] = [json.loads(line) for line in lines]
+        assert [e["task"] for e in told if e["event"] == "evaluation"] == [0, 1]
+
+
+@pytest.mark.parametrize("words", [["--version"], ["--help"]])
+def test_a_look_at_the_command_imports_no_torch(words: list[str]) -> None:
+    code = "import sys, atexit; atexit.register(lambda: print('torch' in sys.modules)); "
+    code += f"sys.argv = ['uclearn', *{words}]; from uclearn.cli import main; main()"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.splitlines()[-1] == "False"

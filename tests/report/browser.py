@@ -1,0 +1,118 @@
+"""A real browser without a window, held by Selenium."""
+
+import base64
+import json
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from selenium.webdriver import Chrome, ChromeOptions
+from selenium.webdriver.chrome.service import Service
+
+FLAGS = (
+    "--headless",
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--disable-dev-shm-usage",
+    "--window-size=1280,900",
+)
+
+
+def missing() -> str | None:
+    """What is not installed; None if all is there."""
+    return next((name for name in ("chromium", "chromedriver") if not shutil.which(name)), None)
+
+
+@contextmanager
+def browser(profile: Path) -> Iterator[Chrome]:
+    """Chromium with a fresh profile that notes its console and every request."""
+    options = ChromeOptions()
+    options.binary_location = str(shutil.which("chromium"))
+    for flag in (*FLAGS, f"--user-data-dir={profile}"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    # the path is given, so that Selenium does not look for a driver on the network
+    driver = Chrome(options=options, service=Service(str(shutil.which("chromedriver"))))
+    try:
+        yield driver
+    finally:
+        driver.quit()
+
+
+def js(driver: Chrome, code: str, *arguments: Any) -> Any:
+    """What `code` returns in the page."""
+    return driver.execute_script(code, *arguments)  # type: ignore[no-untyped-call]
+
+
+def command(driver: Chrome, name: str, **arguments: Any) -> Any:
+    """What the browser's own interface for developers answers."""
+    return driver.execute_cdp_cmd(name, arguments)
+
+
+def open_page(driver: Chrome, path: Path, *, dark: bool = False, width: int = 1280) -> None:
+    """Load the page afresh, with empty logs."""
+    scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    command(driver, "Emulation.setEmulatedMedia", features=[scheme])
+    command(
+        driver,
+        "Emulation.setDeviceMetricsOverride",
+        width=width,
+        height=900,
+        deviceScaleFactor=1,
+        mobile=width < 600,
+    )
+    driver.get(path.as_uri())
+    js(driver, "localStorage.clear()")
+    driver.get(path.as_uri())
+    wait(lambda: drawn(driver) > 0)
+
+
+def drawn(driver: Chrome) -> int:
+    """How many charts are drawn."""
+    return int(js(driver, "return document.querySelectorAll('.chart[data-drawn]').length"))
+
+
+def scroll_through(driver: Chrome) -> None:
+    """Down to the end, as a reader does, so that every chart comes into view."""
+    height = int(js(driver, "return document.documentElement.scrollHeight"))
+    for top in range(0, height, 800):
+        js(driver, f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
+        time.sleep(0.03)
+    shown = "[...document.querySelectorAll('.chart')].filter((c) => c.checkVisibility())"
+    wait(lambda: js(driver, f"return {shown}.every((c) => 'drawn' in c.dataset)"))
+
+
+def wait(condition: Callable[[], Any], seconds: float = 10) -> Any:
+    """Until `condition` holds; what it returned."""
+    end = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < end, "waited in vain"
+        time.sleep(0.02)
+    return value
+
+
+def requests(driver: Chrome) -> list[str]:
+    """Every address that was asked for since the last call."""
+    entries = driver.get_log("performance")  # type: ignore[no-untyped-call]
+    messages = [json.loads(entry["message"])["message"] for entry in entries]
+    sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
+    return [m["params"]["request"]["url"] for m in sent]
+
+
+def console(driver: Chrome) -> list[str]:
+    """Everything the page complained about since the last call."""
+    return [entry["message"] for entry in driver.get_log("browser")]  # type: ignore[no-untyped-call]
+
+
+def print_pdf(driver: Chrome) -> bytes:
+    """The page as it comes out of the printer."""
+    answer = command(driver, "Page.printToPDF", printBackground=True, preferCSSPageSize=True)
+    return base64.b64decode(answer["data"])

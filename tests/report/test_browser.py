@@ -1,0 +1,254 @@
+"""The page in a real browser: drawn, silent, alone, and usable by mouse, keyboard and printer."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from selenium.webdriver import ActionChains, Chrome, Keys
+from selenium.webdriver.common.by import By
+from selenium.webdriver.remote.webelement import WebElement
+
+from tests.report import browser as own
+from tests.report.browser import command, js, open_page, scroll_through, wait
+
+pytestmark = pytest.mark.skipif(
+    own.missing() is not None, reason=f"{own.missing()} is not installed"
+)
+
+AVERAGE = "permuted-digits-5-average"
+
+
+@pytest.fixture(scope="module")
+def driver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
+    with own.browser(tmp_path_factory.mktemp("profile")) as driver:
+        yield driver
+
+
+def chart_of(driver: Chrome, heading: str) -> WebElement:
+    """The first chart under a heading, scrolled into view and drawn."""
+    found = driver.find_element(By.CSS_SELECTOR, f"[aria-labelledby='{heading}'] .chart")
+    js(driver, "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", found)
+    wait(lambda: found.get_attribute("data-drawn") is not None)
+    return found
+
+
+def hover(driver: Chrome, element: WebElement, heading: str) -> str:
+    """What the chart says while the pointer rests on `element`."""
+    ActionChains(driver).move_to_element(element).perform()
+    selector = f"[aria-labelledby='{heading}'] .hoverlayer text"
+    wait(lambda: driver.find_elements(By.CSS_SELECTOR, selector))
+    texts = [one.text for one in driver.find_elements(By.CSS_SELECTOR, selector)]
+    return " ".join(texts).replace("\xa0", " ")
+
+
+def color(driver: Chrome, selector: str, attribute: str) -> str:
+    code = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
+    return str(js(driver, code, selector, attribute))
+
+
+def test_every_chart_is_drawn_without_complaint_and_without_a_request(
+    driver: Chrome, report: Path
+) -> None:
+    own.requests(driver)
+    own.console(driver)
+    open_page(driver, report)
+    scroll_through(driver)
+    # every line with a value and every map of every chart is on the page
+    counts = js(
+        driver,
+        """return [...document.querySelectorAll('.chart[data-drawn]')].map((chart) => [
+             chart.querySelectorAll('.scatterlayer .trace, .heatmaplayer .hm').length,
+             JSON.parse(chart.dataset.spec ?? 'null') ?? chart.data.length])""",
+    )
+    assert len(counts) > 25
+    assert all(found == wanted for found, wanted in counts)
+    assert own.console(driver) == []
+    assert {url.partition(":")[0] for url in own.requests(driver)} <= {"file", "data", "blob"}
+
+
+def test_a_request_would_be_refused(driver: Chrome, report: Path) -> None:
+    """The policy of the page is not just words."""
+    open_page(driver, report)
+    own.console(driver)
+    js(driver, "new Image().src = 'https://example.org/x.png'; fetch('data:,x').catch(() => 0)")
+    wait(lambda: "Content Security Policy" in " ".join(own.console(driver)))
+
+
+def test_hovering_over_a_line_shows_the_value(driver: Chrome, report: Path) -> None:
+    open_page(driver, report)
+    chart = chart_of(driver, AVERAGE)
+    # the third trace is UCL's line: its band has two edges
+    points = chart.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace:nth-child(3) .point")
+    assert len(points) == 5
+    values = js(driver, "return arguments[0].data[2].y", chart)
+    said = hover(driver, points[2], AVERAGE)
+    assert f"UCL: {100 * values[2]:.1f} %" in said
+    assert "3 seeds" in said
+    assert "EWC: " in said
+
+
+def test_hovering_over_a_matrix_shows_the_accuracy(driver: Chrome, report: Path) -> None:
+    heading = "permuted-digits-5-matrix"
+    open_page(driver, report)
+    chart = chart_of(driver, heading)
+    value = js(driver, "return arguments[0].data[0].z[2][2]", chart)  # its middle
+    said = hover(driver, chart.find_element(By.CSS_SELECTOR, ".nsewdrag"), heading)
+    assert said == f"on task 3, after task 3: {100 * value:.1f}%"
+
+
+def test_the_system_chooses_light_or_dark(driver: Chrome, report: Path) -> None:
+    seen = set()
+    for dark in (False, True):
+        open_page(driver, report, dark=dark)
+        chart_of(driver, AVERAGE)
+        button = driver.find_element(By.ID, "theme")
+        assert button.get_attribute("aria-pressed") == str(dark).lower()
+        seen.add((color(driver, "body", "backgroundColor"), color(driver, ".xtick text", "fill")))
+    assert len({page for page, _ in seen}) == len({text for _, text in seen}) == 2
+
+
+def test_the_button_switches_and_the_charts_follow(driver: Chrome, report: Path) -> None:
+    open_page(driver, report)
+    chart_of(driver, AVERAGE)
+    light = color(driver, "body", "backgroundColor"), color(driver, ".xtick text", "fill")
+    driver.find_element(By.ID, "theme").click()
+    dark = color(driver, "body", "backgroundColor"), color(driver, ".xtick text", "fill")
+    assert light[0] != dark[0]
+    assert light[1] != dark[1]
+    assert js(driver, "return document.documentElement.dataset.theme") == "dark"
+    driver.refresh()  # it is remembered
+    assert color(driver, "body", "backgroundColor") == dark[0]
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_all_text_and_lines_stand_out_from_what_is_behind_them(
+    driver: Chrome, report: Path, dark: bool
+) -> None:
+    """WCAG 2.2: contrast of at least 4.5 for text, 3 for what carries meaning in a chart."""
+    open_page(driver, report, dark=dark)
+
+    def luminance(name: str) -> float:
+        code = """const probe = document.body.appendChild(document.createElement('i'));
+                  probe.style.color = `var(--${arguments[0]})`;
+                  return getComputedStyle(probe).color"""
+        parts = [int(part) / 255 for part in re.findall(r"\d+", js(driver, code, name))[:3]]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def contrast(one: str, other: str) -> float:
+        low, high = sorted((luminance(one), luminance(other)))
+        return (high + 0.05) / (low + 0.05)
+
+    for behind in ("page", "surface"):
+        for name in ("ink", "muted", "accent"):
+            assert contrast(name, behind) >= 4.5, (name, behind)
+        for number in range(10):
+            assert contrast(f"series-{number}", behind) >= 3, (number, behind)
+    assert contrast("warning", "warning-surface") >= 4.5
+
+
+def test_the_legend_hides_a_method_in_all_figures_of_its_study(
+    driver: Chrome, report: Path
+) -> None:
+    open_page(driver, report)
+    chart = chart_of(driver, AVERAGE)
+    lines = ".scatterlayer .trace"
+    before = len(chart.find_elements(By.CSS_SELECTOR, lines))
+    first = driver.find_element(By.CSS_SELECTOR, ".legend button[data-group='0']")
+    first.send_keys(Keys.SPACE)
+    assert first.get_attribute("aria-pressed") == "false"
+    assert len(chart.find_elements(By.CSS_SELECTOR, lines)) == before - 3  # band and line
+    first.send_keys(Keys.ENTER)
+    assert first.get_attribute("aria-pressed") == "true"
+    assert len(chart.find_elements(By.CSS_SELECTOR, lines)) == before
+
+
+def test_everything_can_be_reached_and_used_by_keyboard(driver: Chrome, report: Path) -> None:
+    open_page(driver, report)
+    reached = []
+    for _ in range(400):
+        ActionChains(driver).send_keys(Keys.TAB).perform()
+        reached.append(
+            js(
+                driver,
+                """const at = document.activeElement;
+                   const outline = getComputedStyle(at).outlineStyle !== 'none';
+                   return [at.tagName, at.className, at.id, outline, at === document.body]""",
+            )
+        )
+        if reached[-1][-1]:
+            break
+    assert reached[0][:2] == ["A", "skip"]
+    assert all(outline for *_, outline, at_end in reached if not at_end), "focus can be seen"
+    kinds = {(tag, name or identity) for tag, name, identity, *_ in reached}
+    assert {("BUTTON", "theme"), ("BUTTON", "save"), ("DIV", "scroll"), ("SUMMARY", "")} <= kinds
+    tables = js(driver, "return document.querySelectorAll('.scroll').length")
+    closed = js(driver, "return document.querySelectorAll('details:not([open]) .scroll').length")
+    assert sum(name == "scroll" for _, name, *_ in reached) == tables - closed
+    assert not any(tag == "svg" for tag, *_ in reached)
+
+
+def test_the_skip_link_leads_to_the_results(driver: Chrome, report: Path) -> None:
+    open_page(driver, report)
+    ActionChains(driver).send_keys(Keys.TAB).send_keys(Keys.ENTER).perform()
+    assert js(driver, "return document.activeElement.id") == "main"
+
+
+def test_what_opens_on_request_is_drawn_then(driver: Chrome, report: Path) -> None:
+    open_page(driver, report)
+    scroll_through(driver)
+    before = own.drawn(driver)
+    (summary, *_) = [
+        one
+        for one in driver.find_elements(By.TAG_NAME, "summary")
+        if one.text.startswith("The same for")
+    ]
+    js(driver, "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", summary)
+    summary.send_keys(Keys.ENTER)
+    wait(lambda: own.drawn(driver) > before)
+
+
+def test_on_a_phone_only_tables_scroll_sideways(driver: Chrome, report: Path) -> None:
+    open_page(driver, report, width=390)
+    scroll_through(driver)
+    assert js(driver, "return document.documentElement.scrollWidth") == 390
+    widest = js(
+        driver,
+        "return Math.max(...[...document.querySelectorAll('.main-svg')].map("
+        "(svg) => svg.getBoundingClientRect().right))",
+    )
+    assert widest <= 390
+
+
+def test_it_prints_in_light_with_every_chart_within_the_paper(driver: Chrome, report: Path) -> None:
+    open_page(driver, report, dark=True)
+    # what the charts are when the paper is laid out
+    js(
+        driver,
+        """addEventListener('beforeprint', () => {
+             window.seen = [...document.querySelectorAll('.chart')]
+               .filter((chart) => chart.checkVisibility())
+               .map((chart) => chart.querySelector('.main-svg')?.getAttribute('width') ?? 'none');
+             window.theme = document.documentElement.dataset.theme;
+           })""",
+    )
+    pdf = own.print_pdf(driver)
+    assert pdf.startswith(b"%PDF")
+    assert js(driver, "return window.theme") == "light"
+    widths = [float(width) for width in js(driver, "return window.seen")]
+    assert len(widths) > 25
+    assert max(widths) <= 688  # 182 mm, what A4 leaves between its margins
+    wait(lambda: js(driver, "return document.documentElement.dataset.theme ?? null") is None)
+    assert js(driver, "return document.getElementById('theme').ariaPressed") == "true"
+
+
+def test_a_chart_can_be_saved_as_a_picture(driver: Chrome, report: Path, tmp_path: Path) -> None:
+    open_page(driver, report)
+    chart_of(driver, AVERAGE)
+    command(driver, "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
+    button = driver.find_element(By.CSS_SELECTOR, f"[aria-labelledby='{AVERAGE}'] .save")
+    button.send_keys(Keys.ENTER)
+    picture = tmp_path / f"{AVERAGE}.svg"
+    wait(picture.exists)
+    assert "UCL" in picture.read_text(encoding="utf-8")  # with a legend of its own

@@ -1,0 +1,139 @@
+"""Repetitions agree in all but the seed; only what may be compared stands beside each other."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.runs import config, matrix, write_run
+from uclearn.report.chart import GLYPHS, SYMBOLS
+from uclearn.report.collect import collect
+from uclearn.report.groups import STYLES, Study, studies
+from uclearn.report.labels import labels
+
+
+def read(folder: Path, *wanted: dict[str, Any]) -> list[Study]:
+    """The studies made of runs with these configurations, the first the most accurate."""
+    for number, one in enumerate(wanted):
+        scores = matrix(one["tasks"], 0.95 - 0.02 * number, 0.01, one["seed"])
+        write_run(folder / f"run-{number}", one, scores)
+    return studies(collect([folder]).complete)
+
+
+def test_seeds_of_one_configuration_are_one_group(tmp_path: Path) -> None:
+    (study,) = read(tmp_path, config(seed=2), config(seed=0), config(seed=1))
+    (group,) = study.groups
+    assert group.seeds == [0, 1, 2]
+    assert group.label == "UCL"
+
+
+def test_two_values_of_beta_are_two_lines_named_by_it(tmp_path: Path) -> None:
+    made = [config(seed=s, settings={"beta": b, "alpha": 1}) for b in (0.03, 0.3) for s in (0, 1)]
+    (study,) = read(tmp_path, *made)
+    assert {g.label: len(g.runs) for g in study.groups} == {
+        "UCL (beta = 0.03)": 2,
+        "UCL (beta = 0.3)": 2,
+    }
+
+
+def test_a_difference_anywhere_in_the_configuration_separates(tmp_path: Path) -> None:
+    (study,) = read(tmp_path, config(epochs=20), config(seed=1, epochs=30))
+    assert [group.label for group in study.groups] == ["UCL (epochs = 20)", "UCL (epochs = 30)"]
+
+
+def test_the_note_of_what_was_changed_does_not_separate(tmp_path: Path) -> None:
+    """It repeats in words what the settings say, and may be worded differently."""
+    one, other = config(seed=0) | {"changed": ["a=1"]}, config(seed=1) | {"changed": ["a=1.0"]}
+    (study,) = read(tmp_path, one, other)
+    assert len(study.groups) == 1
+
+
+def test_scaled_runs_are_never_beside_full_ones(tmp_path: Path) -> None:
+    full, scaled = read(tmp_path, config(seed=0), config(seed=1, scale=0.05))
+    assert (full.mark, scaled.mark) == ("", "scaled to 5\xa0%")
+    assert scaled.groups[0].label == "UCL (scaled to 5\xa0%)"
+
+
+def test_runs_for_tuning_are_never_beside_those_on_test_data(tmp_path: Path) -> None:
+    tuning = config(seed=1) | {"data": {"judge": "validation"}}
+    full, marked = read(tmp_path, config(seed=0) | {"data": {"judge": "test"}}, tuning)
+    assert (full.mark, marked.mark) == ("", "on validation data")
+
+
+def test_other_benchmarks_and_numbers_of_tasks_are_studies_of_their_own(tmp_path: Path) -> None:
+    found = read(tmp_path, config(), config(tasks=3), config(benchmark="split-mnist"))
+    assert [study.name for study in found] == [
+        "Permuted digits, 5 tasks",
+        "Permuted digits, 3 tasks",
+        "Split MNIST, 5 tasks",
+    ]
+
+
+def test_the_best_is_first_and_ucl_the_reference(tmp_path: Path) -> None:
+    (study,) = read(tmp_path, config("ewc"), config("ucl"), config("finetuning"))
+    assert [group.method for group in study.groups] == ["ewc", "ucl", "finetuning"]
+    assert study.reference.method == "ucl"
+
+
+def test_an_ablation_is_not_the_reference_and_has_its_own_place(tmp_path: Path) -> None:
+    on = {"freeze": True, "inflate": True, "upper_freeze": True}
+    (study,) = read(
+        tmp_path, config(settings=on | {"freeze": False}), config(settings=on), config("ewc")
+    )
+    assert study.reference.label == "UCL"
+    assert [group.label for group in study.compared] == ["UCL", "EWC"]
+    assert study.groups[0].label == "UCL (without eq. (5))"
+
+
+def test_without_ucl_the_best_is_the_reference(tmp_path: Path) -> None:
+    (study,) = read(tmp_path, config("ewc"), config("si"))
+    assert study.reference.method == "ewc"
+
+
+def test_a_method_looks_the_same_in_every_study(tmp_path: Path) -> None:
+    both = read(
+        tmp_path,
+        *(config(method) for method in ("si", "ucl", "ewc")),
+        *(config(method, benchmark="split-mnist") for method in ("ewc", "finetuning", "ucl")),
+    )
+    styles = [{group.method: group.style for group in study.groups} for study in both]
+    assert styles[0]["ewc"] == styles[1]["ewc"]
+    assert styles[0]["ucl"] == styles[1]["ucl"] == 0
+
+
+def test_groups_of_one_study_look_different(tmp_path: Path) -> None:
+    (study,) = read(tmp_path, *(config(settings={"beta": k}) for k in range(STYLES)))
+    assert sorted(group.style for group in study.groups) == list(range(STYLES))
+    assert len(set(SYMBOLS)) == len(set(GLYPHS)) == STYLES
+
+
+@pytest.mark.parametrize(
+    ("configs", "expected"),
+    [
+        (
+            [config(preset="best", epochs=1), config(preset="paper", epochs=2)],
+            ["UCL (preset best)", "UCL (preset paper)"],
+        ),
+        (
+            [config(settings={"ratio": None}), config(settings={"ratio": 0.5})],
+            ["UCL (ratio = none)", "UCL (ratio = 0.5)"],
+        ),
+        (
+            [config(settings=dict.fromkeys("abcde", k)) for k in (1, 2)],
+            ["UCL (a = 1, b = 1, c = 1, 2 more)", "UCL (a = 2, b = 2, c = 2, 2 more)"],
+        ),
+        (
+            [config("vcl+coreset"), config("vcl"), config("mine")],
+            ["VCL + coreset", "VCL", "mine"],
+        ),
+    ],
+)
+def test_labels(configs: list[dict[str, Any]], expected: list[str]) -> None:
+    assert labels(configs) == expected
+
+
+def test_labels_are_never_the_same() -> None:
+    """Five settings differ, of which three are named: the last two make no difference in words."""
+    same = {"a": 1, "b": 1, "c": 1}
+    found = labels([config(settings=same | {"y": k, "z": k}) for k in range(4)])
+    assert len(set(found)) == 4
