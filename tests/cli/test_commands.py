@@ -12,6 +12,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.experiments.small import OPTIONS
+from tests.experiments.test_run import outcome
 from uclearn.cli import main
 from uclearn.experiments.presets import PRESETS
 from uclearn.methods.registry import METHODS
@@ -112,6 +113,20 @@ def test_settings_come_from_the_preset_then_the_file_then_the_options(uclearn: U
     assert config["settings"]["ewc"]["strength"] == 9.0
 
 
+def test_a_run_is_made_again_from_its_config_alone(uclearn: Uclearn) -> None:
+    run_small(uclearn, "--method", "ewc", "--set", "ewc.strength=9", "--quiet")
+    (folder,) = find_runs(Path("runs"))
+    for file in ("config.json", "summary.json"):
+        said = uclearn("run", "--config", str(folder / file), "--out", f"from-{file}")
+        assert said.code == 0
+        (again,) = find_runs(Path(f"from-{file}"))
+        made = outcome(again)
+        made["extra"] = {**made["extra"], "command": outcome(folder)["extra"]["command"]}
+        assert made == outcome(folder)
+    said = uclearn("run", "--config", str(folder / "config.json"), "--epochs", "2")
+    assert "says everything about its run; leave the other options." in said.err
+
+
 def test_out_says_where(uclearn: Uclearn) -> None:
     run_small(uclearn, "--method", "finetuning", "--out", "there")
     assert len(find_runs(Path("there"))) == 1
@@ -194,8 +209,9 @@ def test_resume_goes_on_with_what_is_open(uclearn: Uclearn) -> None:
 
 
 def test_a_sweep_names_the_best(uclearn: Uclearn) -> None:
-    words = ["--method", "ewc", "--grid", "plan.lr=0.01,1e-9", "--tasks", "2", *OPTIONS[2:]]
-    said = uclearn("sweep", "split-digits", *words)
+    words = ["sweep", "split-digits", "--method", "ewc", "--tasks", "2", *OPTIONS[2:]]
+    uclearn(*words, "--grid", "plan.lr=0.01", "--quiet")
+    said = uclearn(*words, "--grid", "plan.lr=1e-9,0.01")
     assert said.code == 0
     assert "judged by validation data" in " ".join(said.out.split())
     assert "Best: --set plan.lr=0.01" in said.out

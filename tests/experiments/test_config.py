@@ -86,7 +86,7 @@ def test_methods_get_what_follows_from_the_run() -> None:
         ({"ucl__sampling": "often"}, "`ucl.sampling`: must be 'weight' or 'local', got 'often'."),
         ({"plan__epochs": 0}, "`epochs` must be at least 1, got 0."),
         ({"plan__epochs": 1.5}, "`plan.epochs`: must be a valid integer, got 1.5."),
-        ({"plan__weight_decay": -1.0}, "the optimiser refuses its settings: Invalid weight_decay"),
+        ({"plan__weight_decay": -1.0}, "`plan.weight_decay` must be 0 or greater, got -1.0."),
         ({"plan__clip_norm": 0.0}, "`plan.clip_norm` must be greater than 0, got 0.0."),
         ({"tasks": 6}, "`tasks` must lie between 1 and 5 for split-digits, got 6."),
         ({"network__hidden": []}, "`network.hidden` must hold the width of at least one hidden"),

@@ -251,17 +251,18 @@ def test_a_coreset_brings_back_what_fine_tuning_forgot(choice: Any, seed: int) -
 
 
 def test_a_coreset_helps_vcl() -> None:
-    tasks = permuted_digits(3)
-    settings: dict[str, Any] = {"epochs": 15, "lr": 0.01, "batch": 64, "optimizer": adam}
-
-    def vcl() -> VCL:
-        net = mlp(50, heads=False, outputs=10)
-        return VCL(net, samples=3, start_lr=0.003, start_batch_size=32)
-
-    _, alone = forgetting(vcl(), tasks, **settings)
-    method = WithCoreset(vcl(), size=60, refit_epochs=60, refit_lr=0.01, refit_batch_size=64)
-    _, helped = forgetting(method, tasks, **settings)
-    assert helped > alone + 0.02
+    """On the average of two seeds."""
+    tasks = permuted_digits(2)
+    settings: dict[str, Any] = {"epochs": 20, "lr": 0.02, "batch": 100, "optimizer": adam}
+    start: dict[str, Any] = {"start_epochs": 10, "start_lr": 0.005, "start_batch_size": 32}
+    gained = 0.0
+    for seed in range(2):
+        net = mlp(40, heads=False, outputs=10, seed=seed)
+        vcl = VCL(net, samples=2, seed=seed, **start)
+        method = WithCoreset(copy.deepcopy(vcl), size=60, refit_epochs=40, refit_lr=0.01)
+        gained -= forgetting(vcl, tasks, **settings, seed=seed)[1] / 2
+        gained += forgetting(method, tasks, **settings, seed=seed)[1] / 2
+    assert gained > 0.01
 
 
 @pytest.mark.parametrize(

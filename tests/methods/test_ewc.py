@@ -175,8 +175,12 @@ def test_the_model_that_was_given_stays_as_it_was() -> None:
     assert all(torch.equal(before[name], tensor) for name, tensor in net.state_dict().items())
 
 
-def test_heads_are_not_held_and_the_trunk_is() -> None:
+@pytest.mark.parametrize("heads", [0, 1])
+def test_heads_are_not_held_and_the_trunk_is(heads: int) -> None:
+    """Neither one that was there when the method was built nor one that came later."""
     net = MultiHead(nn.Sequential(nn.Linear(6, 5), nn.ReLU()), features=5).double()
+    for _ in range(heads):
+        net.add_head(3)
     method = EWC(net)
     x, y = problem(0)
     task = Task("first", 0, Data(x, y), classes=3)

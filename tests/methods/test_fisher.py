@@ -143,6 +143,22 @@ class Folded(nn.Module):
         return output
 
 
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.out = nn.GRU(4, 5, batch_first=True), nn.Linear(5, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        output: Tensor = self.out(self.cell(x)[0][:, -1])
+        return output
+
+
+def normed_weights() -> nn.Module:
+    return nn.Sequential(
+        nn.utils.parametrizations.weight_norm(nn.Linear(5, 4)), nn.Tanh(), nn.Linear(4, 3)
+    )
+
+
 class Centred(nn.Module):
     """Examples influence each other: each is seen relative to the batch's mean."""
 
@@ -212,6 +228,8 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "shared with an operation": (lambda: Tied(functional=True), (5,)),
     "bare parameters": (Bare, (5,)),
     "subclass of a layer": (lambda: nn.Sequential(Scaled(5, 4), nn.Tanh(), nn.Linear(4, 3)), (5,)),
+    "recurrence": (Recurrent, (3, 4)),
+    "weights computed from parameters": (normed_weights, (5,)),
     "positions after the batch": (lambda: Folded(apart=False), (6, 4)),
     "positions before the batch": (lambda: Folded(apart=True), (6, 4)),
     "as many positions as examples": (lambda: Folded(apart=True), (EXAMPLES, 4)),

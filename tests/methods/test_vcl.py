@@ -342,11 +342,12 @@ def test_a_copy_shares_nothing_with_the_original() -> None:
 
 @pytest.mark.parametrize("seed", range(3))
 def test_it_forgets_less_than_fine_tuning(seed: int) -> None:
-    """Three permutations of the digits, one head: what VCL loses is less than half."""
-    tasks = permuted_digits(3)
-    settings: dict[str, Any] = {"epochs": 30, "lr": 0.01, "batch": 64, "optimizer": adam}
-    net = mlp(50, heads=False, outputs=10, seed=seed)
-    method = VCL(net, samples=3, start_lr=0.003, start_batch_size=32, seed=seed)
+    """Two permutations of the digits, one head: what VCL loses is less than half."""
+    tasks = permuted_digits(2)
+    settings: dict[str, Any] = {"epochs": 20, "lr": 0.02, "batch": 100, "optimizer": adam}
+    net = mlp(40, heads=False, outputs=10, seed=seed)
+    start: dict[str, Any] = {"start_epochs": 10, "start_lr": 0.005, "start_batch_size": 32}
+    method = VCL(net, samples=2, seed=seed, **start)
     lost, left = forgetting(method, tasks, **settings, seed=seed)
     plain_lost, plain_left = forgetting(FineTuning(net), tasks, **settings, seed=seed)
     assert lost < plain_lost / 2
@@ -360,7 +361,7 @@ def test_weights_that_the_data_leave_uncertain_stay_uncertain() -> None:
     inputs = torch.cat([batch.inputs for batch in iterate(task.train, 1000)])
     black = inputs.amax(0) == 0
     method = VCL(mlp(20, heads=False, outputs=10), samples=2, initial_log_variance=-3.0)
-    learn(method, task, epochs=40, lr=0.02, optimizer=adam)
+    learn(method, task, epochs=20, lr=0.02, optimizer=adam)
     spread = method.model.get_parameter("0.weight_log_variance").mean(0)
     assert bool(black.any())
     assert spread[black].mean() > spread[~black].mean() + 0.3

@@ -11,6 +11,7 @@ from typing import Any
 
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.remote.webelement import WebElement
 
 FLAGS = (
     "--headless",
@@ -24,6 +25,13 @@ FLAGS = (
     "--disable-dev-shm-usage",
     "--window-size=1280,900",
 )
+
+_ALL_ABOVE_ARE_DRAWN = """
+    return [...document.querySelectorAll('.chart')]
+      .filter((chart) => chart.checkVisibility())
+      .filter((chart) => chart.getBoundingClientRect().top < innerHeight)
+      .every((chart) => 'drawn' in chart.dataset)
+"""
 
 
 def missing() -> str | None:
@@ -49,7 +57,7 @@ def browser(profile: Path) -> Iterator[Chrome]:
 
 def js(driver: Chrome, code: str, *arguments: Any) -> Any:
     """What `code` returns in the page."""
-    return driver.execute_script(code, *arguments)  # type: ignore[no-untyped-call]
+    return driver.execute_script(code, *arguments)
 
 
 def command(driver: Chrome, name: str, **arguments: Any) -> Any:
@@ -58,7 +66,7 @@ def command(driver: Chrome, name: str, **arguments: Any) -> Any:
 
 
 def open_page(driver: Chrome, path: Path, *, dark: bool = False, width: int = 1280) -> None:
-    """Load the page afresh, with empty logs."""
+    """Load the page afresh, on a system that is light or dark, in a window of that width."""
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     command(driver, "Emulation.setEmulatedMedia", features=[scheme])
     command(
@@ -70,9 +78,6 @@ def open_page(driver: Chrome, path: Path, *, dark: bool = False, width: int = 12
         mobile=width < 600,
     )
     driver.get(path.as_uri())
-    js(driver, "localStorage.clear()")
-    driver.get(path.as_uri())
-    wait(lambda: drawn(driver) > 0)
 
 
 def drawn(driver: Chrome) -> int:
@@ -80,17 +85,20 @@ def drawn(driver: Chrome) -> int:
     return int(js(driver, "return document.querySelectorAll('.chart[data-drawn]').length"))
 
 
+def scroll_to(driver: Chrome, element: WebElement) -> None:
+    """Into the middle of the window, without gliding there."""
+    js(driver, "arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+
+
 def scroll_through(driver: Chrome) -> None:
-    """Down to the end, as a reader does, so that every chart comes into view."""
+    """Down to the end, as a reader does, until every chart that can be seen is drawn."""
     height = int(js(driver, "return document.documentElement.scrollHeight"))
-    for top in range(0, height, 800):
+    for top in range(0, height, 1500):
         js(driver, f"window.scrollTo({{top: {top}, behavior: 'instant'}})")
-        time.sleep(0.03)
-    shown = "[...document.querySelectorAll('.chart')].filter((c) => c.checkVisibility())"
-    wait(lambda: js(driver, f"return {shown}.every((c) => 'drawn' in c.dataset)"))
+        wait(lambda: js(driver, _ALL_ABOVE_ARE_DRAWN))
 
 
-def wait(condition: Callable[[], Any], seconds: float = 10) -> Any:
+def wait(condition: Callable[[], Any], seconds: float = 60) -> Any:
     """Until `condition` holds; what it returned."""
     end = time.monotonic() + seconds
     while not (value := condition()):
@@ -100,11 +108,13 @@ def wait(condition: Callable[[], Any], seconds: float = 10) -> Any:
 
 
 def requests(driver: Chrome) -> list[str]:
-    """Every address that was asked for since the last call."""
+    """Every address that the page asked for since the last call."""
     entries = driver.get_log("performance")  # type: ignore[no-untyped-call]
     messages = [json.loads(entry["message"])["message"] for entry in entries]
     sent = [m for m in messages if m["method"] == "Network.requestWillBeSent"]
-    return [m["params"]["request"]["url"] for m in sent]
+    # not those of the empty page that the browser starts with
+    own = [m["params"] for m in sent if m["params"]["documentURL"].startswith("file:")]
+    return [one["request"]["url"] for one in own]
 
 
 def console(driver: Chrome) -> list[str]:

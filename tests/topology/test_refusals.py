@@ -10,7 +10,8 @@ from torch import Tensor, nn
 
 from tests.topology.compare import Net, sources, trace_all
 from uclearn.errors import UnsupportedLayerError
-from uclearn.topology import node_count, trace
+from uclearn.topology import node_count, rules, trace
+from uclearn.topology.call import Call
 
 UNKNOWN: dict[str, Callable[[Tensor], Any]] = {
     "sort": lambda x: x.sort(1)[0],
@@ -73,6 +74,20 @@ def test_behind_a_module_left_plain_anything_goes() -> None:
     net = nn.Sequential(nn.Linear(2, 4), Odd(lambda x: x.cumsum(1)), nn.Linear(4, 1))
     found = sources(trace_all(net, torch.randn(2, 2), opaque=["1"]))
     assert found == {"0": [set()] * 2, "2": [set()] * 4}
+
+
+def test_a_form_of_an_operation_that_its_rule_did_not_foresee(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    net = nn.Sequential(nn.Linear(2, 4), nn.Softplus(), nn.Linear(4, 1))
+
+    def breaks(sets: object, call: Call) -> None:
+        raise KeyError("no such argument")
+
+    for rule in (breaks, lambda sets, call: call.numbers["self"][:, :1]):
+        monkeypatch.setitem(rules._RULES, "softplus", rule)
+        with pytest.raises(UnsupportedLayerError, match=r"`softplus` in 1 \(Softplus\) cannot be"):
+            trace_all(net, torch.randn(1, 2))
 
 
 def test_an_operation_of_another_library_is_not_taken_for_its_namesake() -> None:

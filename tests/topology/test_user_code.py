@@ -180,14 +180,19 @@ def test_an_expert_that_no_example_chooses() -> None:
 
 def test_on_the_meta_device_without_any_data() -> None:
     net = nn.Sequential(
-        nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.ReLU(True), nn.Flatten(), nn.Linear(2 * 4, 3)
+        nn.Conv2d(1, 2, 3),
+        nn.BatchNorm2d(2),
+        nn.ReLU(True),
+        nn.MaxPool2d(2),
+        nn.Flatten(),
+        nn.Linear(2 * 4, 3),
     ).to("meta")
 
     def mirror(o: Oracle) -> None:
-        h = o.norm("1", o.conv("0", inputs(1, 1, 4, 4), 2, (3, 3)), 1)
-        o.linear("4", h.flatten(), 3)
+        h = o.norm("1", o.conv("0", inputs(1, 1, 6, 6), 2, (3, 3)), 1)
+        o.linear("5", h.pool([2, 2]).flatten(), 3)
 
-    agree(net, torch.randn(1, 1, 4, 4, device="meta"), mirror)
+    agree(net, torch.randn(1, 1, 6, 6, device="meta"), mirror)
 
 
 def test_a_variational_autoencoder() -> None:

@@ -2,7 +2,7 @@
 SIGKILL at a random moment, starts another on the same folder, until one comes through. Tells what
 an undisturbed child and the last survivor ended with, and how often it killed.
 
-    python -m tests.training.harness METHOD FOLDER SEED
+    python -m tests.training.harness FOLDER SEED METHOD ...
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import signal
 import sys
 import time
 from pathlib import Path
+from typing import Any
 
 import torch
 
@@ -59,13 +60,11 @@ def attempt(name: str, folder: Path, patience: float | None) -> bool:
     return True
 
 
-def main(name: str, folder: Path, seed: int) -> None:
+def disturbed_and_calm(name: str, folder: Path, chance: random.Random) -> dict[str, Any]:
     """Undisturbed, then killed several times."""
-    torch.set_num_threads(1)
     begin = time.monotonic()
     attempt(name, folder / "calm", None)
     duration = time.monotonic() - begin
-    chance = random.Random(seed)
     kills = 0
     for _ in range(4):
         # every attempt gets a random share of the time that an undisturbed one takes
@@ -75,8 +74,15 @@ def main(name: str, folder: Path, seed: int) -> None:
     calm, killed = (
         json.loads((folder / part / "result.json").read_text()) for part in ("calm", "killed")
     )
-    json.dump({"calm": calm, "killed": killed, "kills": kills}, sys.stdout)
+    return {"calm": calm, "killed": killed, "kills": kills}
+
+
+def main(folder: Path, seed: int, names: list[str]) -> None:
+    """All methods, one after the other."""
+    torch.set_num_threads(1)
+    chance = random.Random(seed)
+    json.dump({n: disturbed_and_calm(n, folder / n, chance) for n in names}, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]))
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3:])

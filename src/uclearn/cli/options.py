@@ -55,7 +55,7 @@ Config: TypeAlias = Annotated[
         "--config",
         metavar="FILE",
         help="A TOML file with settings: benchmark, method, preset, tasks, and a table for each "
-        "part, such as [plan] or [ucl].",
+        "part, such as [plan] or [ucl]. Or, for `run`, the config.json of a run, to make it again.",
     ),
 ]
 Out: TypeAlias = Annotated[

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from uclearn.cli import options
 from uclearn.cli.choices import benchmark_names, completing
+from uclearn.errors import SettingError
+
+if TYPE_CHECKING:
+    from uclearn.experiments.config import RunConfig
 
 
 def run(
@@ -43,6 +48,12 @@ def run(
     from uclearn.experiments.overrides import resolve
 
     mode = options.mode(quiet, json)
+    if config is not None and config.suffix == ".json":
+        if benchmark or method or preset or settings or epochs or tasks or seeds > 1:
+            raise SettingError(f"{config} says everything about its run; leave the other options.")
+        jobs = placed([_stored(config)], out)
+        make(jobs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+        return
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
     named = options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method)
@@ -61,3 +72,14 @@ def run(
         for seed in range(seeds)
     ]
     make(placed(configs, out), out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+
+
+def _stored(path: Path) -> RunConfig:
+    """The configuration of a run, from its config.json or summary.json."""
+    from uclearn.experiments.config import RunConfig
+    from uclearn.storage.records import read_document
+
+    document = read_document(path, "summary" if path.name == "summary.json" else "config")
+    if document is None:
+        raise SettingError(f"The file {path} cannot be read: there is none.")
+    return RunConfig.from_document(document.get("config"))

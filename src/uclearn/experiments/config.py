@@ -177,10 +177,10 @@ def _check_plan(plan: Plan) -> None:
             f"`plan.clip_norm` must be greater than 0, got {plan.clip_norm}. It is the largest "
             "norm of the gradient; none leaves gradients as they are."
         )
-    try:
-        weight = torch.nn.Parameter(torch.zeros(1))
-        plan.make_optimizer([{"params": [weight], "lr": plan.lr}])
-    except ValueError as error:
-        if isinstance(error, SettingError):
-            raise
-        raise SettingError(f"`plan`: the optimiser refuses its settings: {error}.") from error
+    # asked here and not of torch: building an optimiser for the first time takes a second
+    for key in ("momentum", "weight_decay"):
+        if not getattr(plan, key) >= 0:
+            raise SettingError(
+                f"`plan.{key}` must be 0 or greater, got {getattr(plan, key)}. It is a setting of "
+                "the optimiser."
+            )

@@ -12,8 +12,8 @@ _SOURCE = f"{OURS}: for the digits"
 
 def preset(name: str, method: str, wrappers: Sequence[str]) -> Values:
     """What both presets say about a benchmark on the digits."""
-    values = of("network", _SOURCE, hidden=(100, 100))
-    values |= of("plan", _SOURCE, epochs=20, batch_size=64, lr=0.001)
+    values = of("network", _SOURCE, hidden=(200, 200))
+    values |= of("plan", _SOURCE, epochs=15, batch_size=64, lr=0.003)
     if method == "hat":
         values |= of("plan", _SOURCE, optimizer="sgd", lr=0.05)
     for part in (method, *wrappers):
@@ -29,13 +29,13 @@ _COMMON: dict[str, Values] = {
 _PARTS: dict[str, dict[str, Values]] = {
     "permuted-digits": {
         **_COMMON,
-        "ucl": of("ucl", _SOURCE, beta=0.001, ratio=0.5, means="draw", alpha=0.01),
+        "ucl": of("ucl", _SOURCE, beta=0.03, lr_sigma=0.01, ratio=0.5, means="draw"),
         "ewc": of("ewc", _SOURCE, strength=100.0),
         "si": of("si", _SOURCE, strength=0.3),
     },
     "split-digits": {
         **_COMMON,
-        "ucl": of("ucl", _SOURCE, beta=0.001, ratio=0.5, means="draw", alpha=0.01),
+        "ucl": of("ucl", _SOURCE, beta=0.03, lr_sigma=0.01, ratio=0.5, means="draw"),
         "ewc": of("ewc", _SOURCE, strength=100.0),
         "si": of("si", _SOURCE, strength=0.3),
     },

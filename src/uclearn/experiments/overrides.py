@@ -150,7 +150,8 @@ def _check_key(key: str, method: str) -> None:
         return
     group = key.partition(".")[0]
     if key in WORDS:
-        hint = f"`{key}` has an option of its own, --{key}."
+        option = {"seed": "--seeds (0, 1, ...)"}.get(key, f"--{key}")
+        hint = f"`{key}` has an option of its own, {option}."
     elif group in (*METHODS, *WRAPPERS) and group not in method.split("+"):
         hint = f"`{group}` is no part of the method `{method}`."
     else:

@@ -78,6 +78,7 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
     except UclearnError as error:
         return "failed", " ".join(str(error).split())
     except Exception as error:  # a mistake of ours: other runs go on, and nothing is hidden
+        folder.mkdir(parents=True, exist_ok=True)
         trace = folder / "error.txt"
         trace.write_text(traceback.format_exc())
         return "failed", f"{type(error).__name__}: {error} (see {trace})"

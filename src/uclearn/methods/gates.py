@@ -45,7 +45,7 @@ class Gate(nn.Module):
 
     def __init__(self, embedding: Tensor, scale: float, trailing: int) -> None:
         super().__init__()
-        tasks, _ = embedding.shape
+        tasks, self.nodes = embedding.shape
         self.embedding = nn.Parameter(embedding)
         self.register_buffer("open", torch.zeros_like(embedding, dtype=torch.bool))
         self.register_buffer("finished", embedding.new_zeros(tasks, dtype=torch.bool))
@@ -127,7 +127,7 @@ def anneal(progress: float, smax: float) -> float:
 
 
 def compensation(embedding: Tensor, scale: Tensor, smax: float) -> Tensor:
-    """What the gradient of an embedding is multiplied by, (nodes,):
+    """What the gradient of each embedding, (nodes,), is multiplied by:
 
         smax/s * (cosh(s e) + 1) / (cosh(e) + 1)
 
@@ -141,19 +141,16 @@ def compensation(embedding: Tensor, scale: Tensor, smax: float) -> Tensor:
     return smax / scale * steep / (embedding.cosh() + 1)
 
 
-def sparsity(gates: list[Tensor], free: list[Tensor]) -> Tensor:
+def sparsity(gates: Tensor, free: Tensor) -> Tensor:
     """`sum a (1 - u) / sum (1 - u)` over all nodes: how much a task opens of what is still free.
 
     Args:
-        gates: per layer (nodes,) the gates a.
-        free: per layer (nodes,) 1 - u: 1 where no earlier task uses the node, else 0.
+        gates: (nodes,) the gates a.
+        free: (nodes,) 1 - u: 1 where no earlier task uses the node, else 0.
 
     By hand: gates 0.5 and 1 on free nodes, 1 on a used one: 1.5 / 2.
 
-    >>> sparsity([torch.tensor([0.5, 1.0]), torch.tensor([1.0])],
-    ...          [torch.tensor([1.0, 1.0]), torch.tensor([0.0])])
+    >>> sparsity(torch.tensor([0.5, 1.0, 1.0]), torch.tensor([1.0, 1.0, 0.0]))
     tensor(0.7500)
     """
-    opened = torch.stack([torch.dot(a, f) for a, f in zip(gates, free, strict=True)]).sum()
-    count = torch.stack([f.sum() for f in free]).sum()
-    return opened / count.clamp_min(1)  # 1: where nothing is free, nothing is opened
+    return torch.dot(gates, free) / free.sum().clamp_min(1)  # 1: nothing free, nothing opened

@@ -104,7 +104,7 @@ class HAT(Method):
         self.register_buffer("present", torch.tensor(0))
         self._kept: list[Kept] = []
         self._exposed: list[Kept] = []
-        self._free: list[Tensor] = []
+        self._free = torch.zeros(0)
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
         self._restore()
@@ -148,16 +148,19 @@ class HAT(Method):
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """`c * sum a (1 - u) / sum (1 - u)`, at the scale that `begin_step` set."""
-        return self.strength * sparsity([g.soft() for g in self._gates.values()], self._free)
+        gates = torch.cat([gate.soft() for gate in self._gates.values()])
+        return self.strength * sparsity(gates, self._free)
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Nothing for what earlier tasks use; for the embeddings, more where gates are steep."""
         self._exposed = mask_gradients(self._kept)
-        for gate in self._gates.values():
-            if gate.embedding.grad is not None:
-                embedding = gate.embedding.detach()[gate.task]
-                factor = compensation(embedding, gate.scale, self.smax)
-                gate.embedding.grad[gate.task].mul_(factor)
+        learning = [g for g in self._gates.values() if g.embedding.grad is not None]
+        if learning:  # all layers at once: their nodes are few
+            embeddings = torch.cat([gate.embedding.detach()[gate.task] for gate in learning])
+            factors = compensation(embeddings, learning[0].scale, self.smax)
+            for gate, own in zip(learning, factors.split([g.nodes for g in learning]), strict=True):
+                assert gate.embedding.grad is not None
+                gate.embedding.grad[gate.task].mul_(own)
 
     @torch.no_grad()
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
@@ -220,7 +223,8 @@ class HAT(Method):
     def _restore(self) -> None:
         """Follow what the state says: after the end of a task and after loading one."""
         self._enter(int(self.present))
-        self._free = [(~gate.used()).to(gate.embedding.dtype) for gate in self._gates.values()]
+        used = torch.cat([gate.used() for gate in self._gates.values()])
+        self._free = 1 - used.to(next(iter(self._gates.values())).embedding.dtype)
         self._kept = self._exposed = [*self._kept_layers(), *self._kept_shared()]
 
     def _kept_layers(self) -> Iterator[Kept]:

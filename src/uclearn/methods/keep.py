@@ -67,6 +67,8 @@ def join_mask(layer: nn.Module, nodes: Tensor, features: Tensor) -> Tensor:
     ends = nodes.view(groups, -1), features.view(groups, -1)
     if isinstance(layer, nn.Embedding | nn.modules.conv._ConvTransposeNd):  # stored in by out
         ends = ends[1], ends[0]
+    elif bool(features.all()):  # every first layer: one number per node tells it all
+        ends = ends[0], ends[1][:, :1]
     pairs = (ends[0].unsqueeze(2) & ends[1].unsqueeze(1)).flatten(0, 1)
     assert isinstance(layer.weight, Tensor)
     return pairs.view(*pairs.shape, *[1] * (layer.weight.dim() - 2))

@@ -46,6 +46,7 @@ class MeanFieldLayer(nn.Module):
         """Give a layer that holds only means its variances, and the prior N(0, prior_variance).
         Frozen parameters stay exact."""
         self.place, self.draws = place, draws
+        self._seen_at_rest: list[tuple[int, int]] = []
         for name, mean in list(self.named_parameters(recurse=False)):
             if not mean.requires_grad:
                 continue
@@ -76,12 +77,12 @@ class MeanFieldLayer(nn.Module):
 
     def at_rest(self) -> bool:
         """Whether it is exactly its prior. Only told on a CPU: elsewhere asking would stall."""
-        return all(
-            p.mean.device.type == "cpu"
-            and torch.equal(p.mean, p.prior_mean)
-            and torch.equal(p.log_variance, p.prior_log_variance)
-            for p in self.posteriors()
-        )
+        now = [(id(p), p._version) for p in self._parameters.values() if p is not None]
+        if now != self._seen_at_rest:  # nothing was written to them since
+            if not all(_agrees(posterior) for posterior in self.posteriors()):
+                return False
+            self._seen_at_rest = now
+        return True
 
     def forward(self, input: Tensor, *others: Any) -> Tensor:
         """As the torch layer with the means, or with as many drawn weights as draws are made."""
@@ -111,6 +112,15 @@ class MeanFieldLayer(nn.Module):
             return means
         normals = self.draws.normals(f"{self.place}.{name}", mean)
         return sample_weight(means, (posterior.log_variance / 2).exp(), normals)
+
+
+def _agrees(posterior: Posterior) -> bool:
+    mean, log_variance, prior_mean, prior_log_variance = posterior
+    return (
+        mean.device.type == "cpu"
+        and torch.equal(mean, prior_mean)
+        and torch.equal(log_variance, prior_log_variance)
+    )
 
 
 class MeanFieldLinear(MeanFieldLayer, nn.Linear):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from torch import nn
@@ -24,7 +24,7 @@ from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
 from uclearn.methods.vcl import VCL
 
-METHODS: dict[str, type[Method]] = {
+METHODS: dict[str, Callable[..., Method]] = {
     "finetuning": FineTuning,
     "joint": Joint,
     "ucl": UCL,
@@ -36,7 +36,7 @@ METHODS: dict[str, type[Method]] = {
     "vcl": VCL,
     "hat": HAT,
 }
-WRAPPERS: dict[str, type[Method]] = {"coreset": WithCoreset, "replay": WithReplay}
+WRAPPERS: dict[str, Callable[..., Method]] = {"coreset": WithCoreset, "replay": WithReplay}
 """Put around any method with a plus: `vcl+coreset`, `ucl+replay`."""
 
 Settings = Mapping[str, Mapping[str, Any]]
@@ -72,9 +72,9 @@ def build(name: str, model: nn.Module, example: Any, settings: Settings | None =
     settings = settings or {}
     for part in settings:
         _known("part", part, [method, *wrappers])
-    built = METHODS[method](model, example, **_checked(method, settings))  # type: ignore[arg-type]
+    built = METHODS[method](model, example, **_checked(method, settings))
     for wrapper in wrappers:
-        built = WRAPPERS[wrapper](built, **_checked(wrapper, settings))  # type: ignore[arg-type]
+        built = WRAPPERS[wrapper](built, **_checked(wrapper, settings))
     return built
 
 

@@ -115,7 +115,7 @@ class _Watched(nn.Module):
         ports = iter(self.ports)
         entered = [next(ports)(value) if _is_float(value) else value for value in inputs]
         output = self.model(*entered) if len(entered) > 1 else run_trunk(self.model, entered[0])
-        sums = [t.sum() for t in tree_flatten(output)[0] if isinstance(t, Tensor)]
+        sums = [t.reshape(-1).sum() for t in tree_flatten(output)[0] if isinstance(t, Tensor)]
         joined: Tensor = self.exit(torch.stack(sums).sum().reshape(1))
         return joined
 

@@ -54,7 +54,7 @@ class MultiHead(nn.Module):
             return output
         tasks = task.unique().tolist()
         widest = max(self._head(t).out_features for t in tasks)
-        outputs = features.new_full((len(features), widest), -math.inf)
+        outputs: Tensor = features.new_full((len(features), widest), -math.inf)
         for t in tasks:
             mine = task == t
             head = self._head(t)

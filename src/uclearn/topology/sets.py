@@ -63,7 +63,7 @@ class NodeSets:
         kept = [d for d in range(numbers.dim()) if d not in axes]
         shape = [numbers.shape[d] for d in kept]
         columns = math.prod(numbers.shape[d] for d in axes)
-        rows = numbers.permute(*kept, *axes).reshape(math.prod(shape), columns)
+        rows = numbers.permute((*kept, *axes)).reshape(math.prod(shape), columns)
         merged = self._merge_rows(rows).reshape(shape)
         for axis in axes if keepdim else ():
             merged = merged.unsqueeze(axis)

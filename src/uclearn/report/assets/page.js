@@ -82,19 +82,22 @@
     chart.dataset.drawn = "";
   }
 
-  const isDrawn = (chart) => "drawn" in chart.dataset;
-  const drawAgain = () => {
-    palette = new Map();
-    charts.filter(isDrawn).forEach((chart) => draw(chart));
-  };
   const watcher = new IntersectionObserver(
     (entries) => entries.filter((entry) => entry.isIntersecting).forEach(({ target }) => {
       watcher.unobserve(target);
-      if (!isDrawn(target)) draw(target);
+      draw(target);
     }),
     { rootMargin: "800px 0px" },
   );
-  charts.forEach((chart) => watcher.observe(chart));
+
+  // at once where they are near the reader, later where they are not
+  function drawWhenSeen(some) {
+    some.forEach((chart) => {
+      delete chart.dataset.drawn;
+      watcher.unobserve(chart);
+      watcher.observe(chart);
+    });
+  }
 
   // --- light and dark ------------------------------------------------------------------------
 
@@ -110,7 +113,8 @@
     if (theme) root.dataset.theme = theme;
     else delete root.dataset.theme;
     button.setAttribute("aria-pressed", String(isDark()));
-    drawAgain();
+    palette = new Map();
+    drawWhenSeen(charts);
   }
 
   button.addEventListener("click", () => {
@@ -132,7 +136,7 @@
     study.querySelectorAll(`.legend button[data-group="${number}"]`).forEach((twin) => {
       twin.setAttribute("aria-pressed", String(!gone.has(number)));
     });
-    charts.filter((chart) => study.contains(chart) && isDrawn(chart)).forEach((chart) => draw(chart));
+    drawWhenSeen(charts.filter((chart) => study.contains(chart)));
   }));
 
   // --- saving and printing -------------------------------------------------------------------
