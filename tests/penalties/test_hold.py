@@ -124,9 +124,9 @@ def test_strengths_broadcast_as_torch_broadcasts(
 
 
 def test_a_large_weight_is_worked_on_in_pieces_and_gives_the_same() -> None:
-    """Without any patch: 700 x 600 weights are four pieces of `PIECE`, the last one smaller."""
-    mean, anchor = torch.randn(700, 600).double(), torch.randn(700, 600).double()
-    node, source = torch.rand(700, 1).double(), torch.rand(1, 600).double()
+    """Without any patch: 2100 x 1600 weights are four pieces of `PIECE`, the last one smaller."""
+    mean, anchor = torch.randn(2100, 1600).double(), torch.randn(2100, 1600).double()
+    node, source = torch.rand(2100, 1).double(), torch.rand(1, 1600).double()
     assert mean.numel() > 3 * hold_module.PIECE
     moved, stiffest = mean - anchor, torch.maximum(node, source)
     expected = (stiffest * moved).square().sum() / 2

@@ -250,6 +250,16 @@ def test_it_prints_in_light_with_every_chart_within_the_paper(window: Chrome, re
     assert max(widths) <= 688  # 182 mm, what A4 leaves between its margins
     wait(lambda: js(window, "return document.documentElement.dataset.theme ?? null") is None)
     assert js(window, "return document.getElementById('theme').ariaPressed") == "true"
+    # and on the screen a chart fills its place again
+    chart = chart_of(window, AVERAGE)
+    wait(
+        lambda: js(
+            window,
+            "const [chart] = arguments; const svg = chart.querySelector('.main-svg');"
+            "return Math.abs(svg.clientWidth - chart.clientWidth) < 2 && chart.clientWidth > 900",
+            chart,
+        )
+    )
 
 
 def test_a_chart_can_be_saved_as_a_picture(driver: Chrome, tmp_path: Path) -> None:

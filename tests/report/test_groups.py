@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tests.report.runs import config, matrix, write_run
-from uclearn.report.chart import GLYPHS, SYMBOLS
+from uclearn.report.chart import color, glyph, symbol
 from uclearn.report.collect import collect
 from uclearn.report.groups import STYLES, Study, studies
 from uclearn.report.labels import labels
@@ -104,7 +104,8 @@ def test_a_method_looks_the_same_in_every_study(tmp_path: Path) -> None:
 def test_groups_of_one_study_look_different(tmp_path: Path) -> None:
     (study,) = read(tmp_path, *(config(settings={"beta": k}) for k in range(STYLES)))
     assert sorted(group.style for group in study.groups) == list(range(STYLES))
-    assert len(set(SYMBOLS)) == len(set(GLYPHS)) == STYLES
+    assert len({(color(style), symbol(style)) for style in range(STYLES)}) == STYLES
+    assert len({(color(style), glyph(style)) for style in range(STYLES)}) == STYLES
 
 
 @pytest.mark.parametrize(
@@ -120,7 +121,7 @@ def test_groups_of_one_study_look_different(tmp_path: Path) -> None:
         ),
         (
             [config(settings=dict.fromkeys("abcde", k)) for k in (1, 2)],
-            ["UCL (a = 1, b = 1, c = 1, 2 more)", "UCL (a = 2, b = 2, c = 2, 2 more)"],
+            ["UCL (a = 1, b = 1, 3 more)", "UCL (a = 2, b = 2, 3 more)"],
         ),
         (
             [config("vcl+coreset"), config("vcl"), config("mine")],

@@ -1,6 +1,5 @@
 """From training to the page: what a run records is what the report reads."""
 
-
 import pytest
 
 from tests.report.pages import Element, parse, section_of, specs

@@ -55,8 +55,8 @@ class RWalk(Method):
         damping: epsilon of eq. 7.
         normalise: bring F and s to [0, 1]. Without, they enter as they are.
         plain: qualified names of modules that are not held, beside heads.
-        closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss:
-            cheaper.
+        closed_form: add the penalty's gradient in `adjust_gradients`, which must be called anyway,
+            instead of through the loss: cheaper.
 
     >>> method = RWalk(nn.Linear(2, 1), strength=1.0)
     >>> optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))

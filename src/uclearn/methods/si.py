@@ -43,8 +43,8 @@ class SI(Method):
             paper does not print). With False a weight that made the loss worse along the way is
             pushed away from its anchor, without a bound.
         plain: qualified names of modules that are not held, beside heads.
-        closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss:
-            cheaper.
+        closed_form: add the penalty's gradient in `adjust_gradients`, which must be called anyway,
+            instead of through the loss: cheaper.
 
     >>> method = SI(nn.Linear(2, 1), strength=0.1)
     >>> optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))

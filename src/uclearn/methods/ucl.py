@@ -105,7 +105,7 @@ class UCL(Method):
         model: nn.Module,
         example: Any,
         *,
-        beta: float = 0.001,
+        beta: float = 0.01,
         sigma: float | None = None,
         ratio: float | None = None,
         means: Means = "keep",

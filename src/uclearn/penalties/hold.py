@@ -14,6 +14,7 @@ the weights is kept: Lambda arises from two vectors, a piece at a time.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -22,8 +23,8 @@ from torch import Tensor
 
 from uclearn.penalties.closed_form import known_gradient
 
-PIECE = 1 << 17
-"""Weights worked on at a time: the temporaries then stay in a core's cache."""
+PIECE = 1 << 20
+"""Weights worked on at a time: as much as the temporaries hold, however large the layer is."""
 
 
 class Grip(NamedTuple):
@@ -82,16 +83,21 @@ def hold(mean: Tensor, anchor: Tensor, grip: Grip, scale: float = 1.0) -> tuple[
     """The value of eq. (4) + eq. (5) and its gradient, both times `scale`; under no_grad."""
     whole = torch.empty_like(mean)
     value = mean.new_zeros(())
-    for (gradient, means, anchors), part in _pieces((whole, mean, anchor), grip):
-        moved = means - anchors
+    scaled = Grip(*(None if vector is None else vector * scale for vector in grip))  # type: ignore[arg-type]
+    for (gradient, means, anchors), part in _pieces((whole, mean, anchor), scaled):
+        moved, pressed = _scratch.like(means)
+        torch.sub(means, anchors, out=moved)
         _stiffness(part, out=gradient).mul_(moved)
-        flat = moved.flatten()
+        pulled = _dot(gradient, moved)
+        if part.press is None:
+            value += pulled / 2
+            continue
+        torch.mul(anchors, anchors, out=pressed).mul_(part.press)
+        pressed.mul_(torch.sign(moved))
+        gradient.add_(pressed)
         # <c d, d> counts eq. (4) twice; |d| = sign(d) d counts eq. (5) once
-        value -= 0.5 * torch.dot(gradient.flatten(), flat)
-        if part.press is not None:
-            gradient.addcmul_(anchors.square().mul_(part.press), moved.sign())
-        value += torch.dot(gradient.flatten(), flat)
-    return value * scale, whole if scale == 1.0 else whole.mul_(scale)
+        value += _dot(gradient, moved) - pulled / 2
+    return value, whole
 
 
 def add_hold_gradient(
@@ -100,12 +106,35 @@ def add_hold_gradient(
     """Add the gradient of eq. (4) + eq. (5), times `scale`, to `gradient` in place; under
     no_grad."""
     for (target, means, anchors), part in _pieces((gradient, mean, anchor), grip):
-        moved = means - anchors
-        pull = _stiffness(part, out=torch.empty_like(moved))
-        target.addcmul_(moved, pull, value=scale)
+        moved, pull = _scratch.like(means)
+        torch.sub(means, anchors, out=moved)
+        target.addcmul_(moved, _stiffness(part, out=pull), value=scale)
         if part.press is not None:
-            torch.mul(anchors, anchors, out=pull)
-            target.addcmul_(moved.sign_(), pull.mul_(part.press), value=scale)
+            torch.mul(anchors, anchors, out=pull).mul_(part.press)
+            target.addcmul_(moved.sign_(), pull, value=scale)
+
+
+def _dot(left: Tensor, right: Tensor) -> Tensor:
+    return torch.dot(left.flatten(), right.flatten())
+
+
+class _Scratch(threading.local):
+    """Temporaries that are used again and again: allocating them costs more than computing."""
+
+    def __init__(self) -> None:
+        self.known: dict[tuple[torch.device, torch.dtype, torch.Size], tuple[Tensor, Tensor]] = {}
+
+    def like(self, piece: Tensor) -> tuple[Tensor, Tensor]:
+        """Two of that shape, this thread's own."""
+        key = (piece.device, piece.dtype, piece.shape)
+        if key not in self.known:
+            if len(self.known) >= 64:  # shapes of models long gone
+                self.known.clear()
+            self.known[key] = (torch.empty_like(piece), torch.empty_like(piece))
+        return self.known[key]
+
+
+_scratch = _Scratch()
 
 
 def _stiffness(grip: Grip, out: Tensor) -> Tensor:

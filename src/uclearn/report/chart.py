@@ -13,17 +13,17 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
-from uclearn.report.groups import Group
+from uclearn.report.groups import COLORS, Group
 from uclearn.report.html import Html, tag
 
 Trace: TypeAlias = dict[str, Any]
 Layout: TypeAlias = dict[str, Any]
 
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down")
-SYMBOLS = (*_SHAPES, *(f"{shape}-open" for shape in _SHAPES))
+_SYMBOLS = (*_SHAPES, *(f"{shape}-open" for shape in _SHAPES))
 PERCENT_TICKS = ".1~%"
 """One digit after the point, where it is not 0."""
-GLYPHS = "●■◆▲▼○□◇△▽"
+_GLYPHS = "●■◆▲▼○□◇△▽"
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,28 @@ def panels(charts: Sequence[Chart]) -> Html:
     return tag("div", {"class": "panels"}, *cells)
 
 
-def color(group: Group, opacity: float = 1) -> str:
-    """The colour of a group."""
-    return f"@series-{group.style}" + (f"/{opacity:g}" if opacity < 1 else "")
+def color(style: int, opacity: float = 1) -> str:
+    """The colour of a style."""
+    return f"@series-{style % COLORS}" + (f"/{opacity:g}" if opacity < 1 else "")
+
+
+def symbol(style: int) -> str:
+    """The shape of a style, which is another where the colours begin again."""
+    return _SYMBOLS[_shape(style)]
+
+
+def glyph(style: int) -> str:
+    """The same as a letter."""
+    return _GLYPHS[_shape(style)]
+
+
+def _shape(style: int) -> int:
+    return (style + len(_SHAPES) * (style // COLORS)) % len(_SYMBOLS)
 
 
 def line(group: Group, number: int, x: Sequence[Any], y: Sequence[Any]) -> Trace:
     """A line with markers in a group's style; scaled runs are dashed."""
-    scaled = group.config.get("scale") is not None
+    dash = "dash" if group.config.get("scale") is not None else "solid"
     return {
         "type": "scatter",
         "mode": "lines+markers",
@@ -76,8 +90,8 @@ def line(group: Group, number: int, x: Sequence[Any], y: Sequence[Any]) -> Trace
         "meta": number,
         "x": list(x),
         "y": list(y),
-        "line": {"color": color(group), "width": 2.25, "dash": "dash" if scaled else "solid"},
-        "marker": {"color": color(group), "symbol": SYMBOLS[group.style], "size": 7},
+        "line": {"color": color(group.style), "width": 2.25, "dash": dash},
+        "marker": {"color": color(group.style), "symbol": symbol(group.style), "size": 7},
     }
 
 

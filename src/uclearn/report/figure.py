@@ -2,8 +2,8 @@
 
 from collections.abc import Sequence
 
-from uclearn.report.chart import GLYPHS
-from uclearn.report.groups import Group, Study
+from uclearn.report.chart import glyph
+from uclearn.report.groups import COLORS, Group, Study
 from uclearn.report.html import Html, details, section, tag
 
 
@@ -73,9 +73,9 @@ def printed_legend(groups: Sequence[Group]) -> Html:
 
 def swatch(group: Group) -> Html:
     """The shape of a group in its colour."""
-    style = f"color:var(--series-{group.style})"
+    style = f"color:var(--series-{group.style % COLORS})"
     attributes = {"class": "swatch", "aria-hidden": "true", "style": style}
-    return tag("span", attributes, GLYPHS[group.style])
+    return tag("span", attributes, glyph(group.style))
 
 
 def scale_bar(kind: str, low: str, high: str) -> Html:

@@ -37,8 +37,10 @@ _OWN_STYLES = {
     "mas": 8,
     "rwalk": 9,
 }
-STYLES = 10
-"""Colours and shapes that the page knows."""
+COLORS = 10
+"""That the page has for groups."""
+STYLES = 2 * COLORS
+"""Colour and shape together."""
 
 
 @dataclass(frozen=True)

@@ -129,17 +129,29 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
         return [f"preset {config.get('preset')}"]  # says in a word what all the settings would
     keys = [key for key in differing_keys(rivals) if _last(key) not in _NOT_IN_LABELS]
     keys = [key for key in keys if _last(key) not in ABLATIONS]
+    shown = keys[: _enough(keys, rivals)]
     flat = flatten(config)
     lasts = Counter(_last(key) for key in keys)
     notes = [
         f"{_last(key) if lasts[_last(key)] == 1 else key} = {value_words(flat[key])}"
-        for key in keys
+        for key in shown
         if key in flat
     ]
-    if len(notes) > _MOST_DIFFERENCES:
-        left_out = len(notes) - _MOST_DIFFERENCES
-        return [*notes[:_MOST_DIFFERENCES], f"{left_out} more"]
-    return notes
+    left_out = len(keys) - len(shown)
+    return [*notes, f"{left_out} more"] if left_out else notes
+
+
+def _enough(keys: Sequence[str], rivals: Sequence[Config]) -> int:
+    """How many of `keys` a label names: two, or as many as it takes to tell the rivals apart."""
+    flat = [flatten(rival) for rival in rivals]
+    for number in range(min(2, len(keys)), min(_MOST_DIFFERENCES, len(keys))):
+        values = [
+            repr([ablated(rival), *(one.get(key, _ABSENT) for key in keys[:number])])
+            for rival, one in zip(rivals, flat, strict=True)
+        ]
+        if len(set(values)) == len(values):
+            return number
+    return min(_MOST_DIFFERENCES, len(keys))
 
 
 def _ablation_notes(config: Config) -> list[str]:

@@ -19,7 +19,7 @@ _CIFAR100 = "main text, Figure 7 (a)"
 _CIFAR10_100 = "main text, Figure 7 (b)"
 _OMNIGLOT = "main text, Figure 7 (c)"
 _CONSTANT = "initial σ 0.06 in all layers"
-_ADAPTIVE = "initial σ adapted to the layer's size"
+_ADAPTIVE = "initial σ adapted to the layer’s size"
 
 
 @dataclass(frozen=True)

@@ -31,14 +31,16 @@ def points(difference: float) -> str:
 
 
 def interval(estimate: Estimate | None) -> str:
-    """The 95 % interval in percent.
+    """The 95 % interval of an accuracy in percent, as far as accuracies go.
 
-    >>> interval(Estimate(0.5, 3, 0.25)), interval(Estimate(0.5, 1, None))
-    ('25.0 to 75.0', '–')
+    >>> interval(Estimate(0.5, 3, 0.25)), interval(Estimate(0.9, 2, 0.25))
+    ('25.0 to 75.0', '65.0 to 100.0')
+    >>> interval(Estimate(0.5, 1, None))
+    '–'
     """
     if estimate is None or estimate.low is None or estimate.high is None:
         return UNKNOWN
-    return f"{100 * estimate.low:.1f} to {100 * estimate.high:.1f}".replace("-", _MINUS)
+    return f"{100 * max(0.0, estimate.low):.1f} to {100 * min(1.0, estimate.high):.1f}"
 
 
 def difference(estimate: Estimate | None) -> str:

@@ -58,7 +58,7 @@ def _band_and_line(study: Study, group: Group, seeds: Sequence[Sequence[Number]]
         "mode": "lines",
         "x": x,
         "meta": number,
-        "line": {"width": 0, "color": color(group, 0.01)},
+        "line": {"width": 0, "color": color(group.style, 0.01)},
         "hoverinfo": "skip",
         "showlegend": False,
     }
@@ -66,7 +66,7 @@ def _band_and_line(study: Study, group: Group, seeds: Sequence[Sequence[Number]]
     high = edge | {
         "y": [max(values, default=None) for values in columns],
         "fill": "tonexty",
-        "fillcolor": color(group, 0.16),
+        "fillcolor": color(group.style, 0.16),
     }
     return [low, high, trace]
 

@@ -12,10 +12,10 @@ from uclearn.report.words import UNKNOWN, count, difference, interval, percent
 def comparison(study: Study) -> Html:
     """A table with a row of numbers and a row with the command for each group."""
     name = study.reference.label
-    header = ["Method", "Paper", "Ours", "Seeds", "95 % interval", f"Points against {name}"]
+    header = ["Method", "Paper", "Ours", "Seeds", "95 % interval", "Points against reference"]
     head = tag("tr", {}, *(tag("th", {"scope": "col", "class": "number"}, h) for h in header))
     bodies = [_body(study, group) for group in study.groups]
-    caption = f"Average accuracy after {count(study.tasks, 'task')}: the paper's number and ours"
+    caption = f"Average accuracy after {count(study.tasks, 'task')}: the paper’s number and ours"
     return section(
         f"{slug(study)}-numbers",
         3,
@@ -26,9 +26,9 @@ def comparison(study: Study) -> Html:
             *bodies,
         ),
         paragraph(
-            "Interval: Student’s t over seeds. Difference: seed by seed against "
-            f"{name}, in percentage points, with its own 95 % t interval; an interval that "
-            "includes 0 may be chance. One seed gives no interval."
+            f"The reference is {name}. Interval: Student’s t over seeds. Points against reference: "
+            "percentage points more or less than it, seed by seed, with their own 95 % t interval; "
+            "if that includes 0, the difference may be chance. One seed gives no interval."
         ),
         _sources(study),
         note=study.mark,
@@ -44,7 +44,7 @@ def _body(study: Study, group: Group) -> Html:
         _ours(study, group, found),
         f"{len(group.runs)}",
         interval(group.accuracy),
-        "the reference" if group is study.reference else difference(against),
+        "reference" if group is study.reference else difference(against),
     ]
     # the command has a row of its own, under the numbers it makes
     name = tag("th", {"scope": "rowgroup", "rowspan": 2}, swatch(group), group.label)

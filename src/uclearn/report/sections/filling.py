@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from uclearn.report.capacity import FULL, PACE_TASKS, Forecast, Layer, certain_share, forecast
-from uclearn.report.chart import PERCENT_TICKS, SYMBOLS, Chart, Trace, color, draw, task_axis
+from uclearn.report.chart import PERCENT_TICKS, Chart, Trace, color, draw, symbol, task_axis
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, join, paragraph, table, tag
 from uclearn.report.measures import mean_course
@@ -89,10 +89,11 @@ def outlook_words(outlook: Forecast | None, tasks: int) -> str:
 
 
 def _outlook_with_seeds(outlook: Forecast | None, seeds: Sequence[Sequence[Layer]]) -> str:
-    sentence = outlook_words(outlook, len(seeds[0][0].sigma))
+    tasks = len(seeds[0][0].sigma)
+    sentence = outlook_words(outlook, tasks)
     each = [forecast(certain_share(layers)) for layers in seeds]
     ends = sorted(math.ceil(one.full_at) for one in each if one and one.full_at is not None)
-    if len(seeds) < 2 or len(ends) < len(seeds) or ends[0] == ends[-1]:
+    if len(ends) < len(seeds) or ends[0] == ends[-1] or ends[-1] > _FARTHEST * tasks:
         return sentence
     return f"{sentence} By seed: task {ends[0]} to {ends[-1]}."
 
@@ -132,8 +133,8 @@ def _lines(
                 "name": f"layer {k + 1}",
                 "x": x,
                 "y": list(share),
-                "line": {"color": f"@series-{style}", "width": 1.5},
-                "marker": {"color": f"@series-{style}", "symbol": SYMBOLS[style], "size": 6},
+                "line": {"color": color(style), "width": 1.5},
+                "marker": {"color": color(style), "symbol": symbol(style), "size": 6},
                 "hovertemplate": f"layer {k + 1} after task %{{x}}: %{{y:.0%}}<extra></extra>",
             }
         )
@@ -144,8 +145,8 @@ def _lines(
             "name": "whole network",
             "x": x,
             "y": list(whole),
-            "line": {"color": color(group), "width": 4},
-            "marker": {"color": color(group), "size": 8},
+            "line": {"color": color(group.style), "width": 4},
+            "marker": {"color": color(group.style), "size": 8},
             "hovertemplate": "whole network after task %{x}: %{y:.0%}<extra></extra>",
         }
     )
@@ -159,7 +160,7 @@ def _lines(
                 "name": "forecast",
                 "x": [len(whole), reach],
                 "y": [whole[-1], whole[-1] + outlook.growth * (reach - len(whole))],
-                "line": {"color": color(group), "width": 3, "dash": "dot"},
+                "line": {"color": color(group.style), "width": 3, "dash": "dot"},
                 "hovertemplate": "forecast for task %{x:.1f}: %{y:.0%}<extra></extra>",
             }
         )

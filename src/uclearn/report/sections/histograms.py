@@ -139,8 +139,8 @@ def _ridge(
         "x": x,
         "y": y,
         "fill": "toself",
-        "fillcolor": color(group, 0.35),
-        "line": {"color": color(group), "width": 1.25},
+        "fillcolor": color(group.style, 0.35),
+        "line": {"color": color(group.style), "width": 1.25},
         "hoverinfo": "skip",
     }
     shown = [k for k, share in enumerate(row) if share > 0]
@@ -153,7 +153,7 @@ def _ridge(
             f"{percent(row[k])} of the nodes<br>σ {edges[k]:.3g} to {edges[k + 1]:.3g}"
             for k in shown
         ],
-        "marker": {"opacity": 0, "size": 8, "color": color(group)},
+        "marker": {"opacity": 0, "size": 8, "color": color(group.style)},
         "hovertemplate": f"<b>after task {task}</b>: %{{text}}<extra></extra>",
     }
     return [outline, points]

@@ -2,13 +2,15 @@
 
 from collections.abc import Sequence
 
-from uclearn.report.chart import PERCENT_TICKS, SYMBOLS, Chart, Trace, color, draw, plain
+from uclearn.report.chart import PERCENT_TICKS, Chart, Trace, color, draw, plain, symbol
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, table
 from uclearn.report.labels import in_sentence
 from uclearn.report.measures import mean
 from uclearn.report.words import count, listing, percent
+
+_MOST_LETTERS = 21
 
 
 def plane_figure(study: Study) -> Html:
@@ -68,9 +70,18 @@ def _side(group: Group, groups: Sequence[Group]) -> str:
     return "bottom center" if nearest.imag > 0 else "top center"
 
 
+def _short(label: str) -> str:
+    """A name that fits beside a point.
+
+    >>> _short("UCL (beta = 0.03, lr_sigma = 0.01, 2 more)")
+    'UCL (beta = 0.03, lr…'
+    """
+    return label if len(label) <= _MOST_LETTERS else f"{label[: _MOST_LETTERS - 1]}…"
+
+
 def _points(study: Study, group: Group, side: str) -> list[Trace]:
     seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
-    marker = {"color": color(group), "symbol": SYMBOLS[group.style]}
+    marker = {"color": color(group.style), "symbol": symbol(group.style)}
     name = f"<b>{plain(group.label)}</b>"
     values = "learns %{x:.1%}<br>forgets %{y:.1%}<extra></extra>"
     common: Trace = {
@@ -91,9 +102,9 @@ def _points(study: Study, group: Group, side: str) -> list[Trace]:
         "mode": "markers+text",
         "x": [mean(each["x"])],
         "y": [mean(each["y"])],
-        "text": [plain(group.label)],
+        "text": [plain(_short(group.label))],
         "textposition": side,
-        "textfont": {"color": color(group)},
+        "textfont": {"color": color(group.style)},
         "cliponaxis": False,
         "marker": marker | {"size": 14},
         "hovertemplate": f"{name}, mean of {count(len(seeds), 'seed')}<br>{values}",

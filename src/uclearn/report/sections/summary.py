@@ -2,7 +2,7 @@
 
 from uclearn.report.capacity import certain_share, forecast
 from uclearn.report.figure import slug, swatch
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import COLORS, Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence
 from uclearn.report.measures import mean_course
@@ -10,7 +10,8 @@ from uclearn.report.sections.filling import outlook_words
 from uclearn.report.sections.uncertainty import node_histories
 from uclearn.report.words import count, listing, percent, points
 
-_MOST_BARS = 8
+_MOST_BARS = 12
+_MOST_IN_A_SENTENCE = 4
 
 
 def card(study: Study) -> Html:
@@ -28,7 +29,7 @@ def card(study: Study) -> Html:
 
 def headline(study: Study) -> str:
     """What each method keeps: "UCL keeps 74 %, fine-tuning 51 %."."""
-    groups = [group for group in study.compared if group.accuracy is not None]
+    groups = _in_a_sentence(study)
     if not groups:
         return "These runs hold no accuracies."
     means = [group.accuracy.mean for group in groups if group.accuracy is not None]
@@ -42,6 +43,17 @@ def headline(study: Study) -> str:
     verb = "keeps" if study.tasks > 1 else "reaches"
     sentence = ", ".join([f"{name} {verb} {number}", *others])
     return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _in_a_sentence(study: Study) -> list[Group]:
+    """All if they are few; otherwise the best, the reference, its best rival and fine-tuning."""
+    groups = [group for group in study.compared if group.accuracy is not None]
+    if len(groups) <= _MOST_IN_A_SENTENCE:
+        return groups
+    rivals = [g for g in groups if g is not study.reference and g.method != "joint"]
+    plain = [group for group in groups if group.method == "finetuning"]
+    chosen = [groups[0], study.reference, *rivals[:1], *plain[:1]]
+    return [group for group in groups if group in chosen]
 
 
 def certainty(study: Study) -> str:
@@ -84,15 +96,19 @@ def _outlook(study: Study) -> list[str]:
 
 
 def _bars(study: Study) -> Html:
-    groups = [group for group in study.compared if group.accuracy is not None][:_MOST_BARS]
-    return tag("ul", {"class": "bars"}, *(_bar(group) for group in groups))
+    groups = [group for group in study.compared if group.accuracy is not None]
+    bars = [_bar(group) for group in groups[:_MOST_BARS]]
+    if left_out := groups[_MOST_BARS:]:
+        bars.append(tag("li", {"class": "more"}, f"and {len(left_out)} more in the table below"))
+    return tag("ul", {"class": "bars"}, *bars)
 
 
 def _bar(group: Group) -> Html:
     found = group.accuracy
-    assert found is not None
+    if found is None:
+        return Html()
     spread = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
-    style = f"--share:{100 * found.mean:.2f}%;--color:var(--series-{group.style})"
+    style = f"--share:{100 * found.mean:.2f}%;--color:var(--series-{group.style % COLORS})"
     return tag(
         "li",
         {"style": style},
