@@ -107,3 +107,16 @@ def test_a_look_at_the_command_imports_no_torch(words: list[str]) -> None:
     code += f"sys.argv = ['uclearn', *{words}]; from uclearn.cli import main; main()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "False"
+
+
+@pytest.mark.parametrize(
+    ("typed", "offered"),
+    [("uclearn run perm", ["permuted-mnist", "permuted-digits"]), ("uclearn com", ["compare"])],
+)
+def test_the_shell_completes_commands_and_names(typed: str, offered: list[str]) -> None:
+    last = str(len(typed.split()) - 1)
+    asked = {"_UCLEARN_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": last}
+    ran = subprocess.run(
+        COMMAND, env={**os.environ, **asked}, capture_output=True, text=True, check=False
+    )
+    assert ran.stdout.split() == offered

@@ -2,11 +2,15 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.experiments.small import small
 from tests.experiments.test_run import outcome
+from uclearn.experiments import grid
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.grid import placed, run_all
 from uclearn.experiments.run import run
@@ -61,3 +65,26 @@ def test_damaged_files_of_one_run_do_not_stop_the_others(tmp_path: Path) -> None
     (folder / "summary.json").write_text("{")
     states = [result.state for result in run_all(placed([bad, good], tmp_path))]
     assert states == ["failed", "made"]
+
+
+def test_a_mistake_of_ours_is_reported_with_its_trace(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("nobody thought of this")
+
+    monkeypatch.setattr(sys.modules["uclearn.experiments.run"], "run", broken)
+    (result,) = run_all(placed([small()], tmp_path))
+    assert result.state == "failed"
+    assert result.message.startswith("ZeroDivisionError: nobody thought of this (see ")
+    assert "in broken" in (result.folder / "error.txt").read_text()
+
+
+def test_cores_are_divided_fairly_and_never_more_threads_than_allowed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(grid, "cores", lambda: 8)
+    monkeypatch.delenv("OMP_NUM_THREADS")
+    assert [grid.threads_for(workers) for workers in (1, 2, 3, 8, 20)] == [8, 4, 2, 1, 1]
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    assert [grid.threads_for(workers) for workers in (1, 2, 3)] == [3, 3, 2]

@@ -65,8 +65,8 @@ def command(driver: Chrome, name: str, **arguments: Any) -> Any:
     return driver.execute_cdp_cmd(name, arguments)
 
 
-def open_page(driver: Chrome, path: Path, *, dark: bool = False, width: int = 1280) -> None:
-    """Load the page afresh, on a system that is light or dark, in a window of that width."""
+def surroundings(driver: Chrome, *, dark: bool = False, width: int = 1280) -> None:
+    """The page is on a system that is light or dark, in a window of that width."""
     scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
     command(driver, "Emulation.setEmulatedMedia", features=[scheme])
     command(
@@ -77,7 +77,6 @@ def open_page(driver: Chrome, path: Path, *, dark: bool = False, width: int = 12
         deviceScaleFactor=1,
         mobile=width < 600,
     )
-    driver.get(path.as_uri())
 
 
 def drawn(driver: Chrome) -> int:

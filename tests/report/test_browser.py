@@ -10,7 +10,8 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from tests.report import browser as own
-from tests.report.browser import command, js, open_page, scroll_through, wait
+from tests.report.browser import command, js, scroll_through, surroundings, wait
+from uclearn.report.groups import COLORS
 
 pytestmark = pytest.mark.skipif(
     own.missing() is not None, reason=f"{own.missing()} is not installed"
@@ -21,19 +22,18 @@ AVERAGE = "permuted-digits-5-average"
 
 @pytest.fixture(scope="module")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """The browser, for tests that open the page in their own way."""
+    """The browser, for tests that load the page themselves."""
     with own.browser(tmp_path_factory.mktemp("profile")) as driver:
         yield driver
 
 
 @pytest.fixture
 def driver(window: Chrome, report: Path) -> Chrome:
-    """The browser with the page as it first appears, in light; loaded anew only if it must be."""
-    if window.title != "" and js(window, "return window.asItWas") is True:
-        js(window, "window.scrollTo({top: 0, behavior: 'instant'}); document.activeElement.blur()")
-    else:
-        open_page(window, report)
-        js(window, "window.asItWas = true")
+    """The browser with the page as it first appears, in light on a wide screen."""
+    surroundings(window)
+    if window.current_url.partition("#")[0] != report.as_uri():
+        window.get(report.as_uri())
+    js(window, "window.scrollTo({top: 0, behavior: 'instant'})")
     return window
 
 
@@ -54,9 +54,11 @@ def hover(driver: Chrome, element: WebElement, heading: str) -> str:
     return " ".join(texts).replace("\xa0", " ")
 
 
-def color(driver: Chrome, selector: str, attribute: str) -> str:
+def colors(driver: Chrome) -> tuple[str, str]:
+    """Of the page, and of what is written at the axes of the charts."""
     code = "return getComputedStyle(document.querySelector(arguments[0]))[arguments[1]]"
-    return str(js(driver, code, selector, attribute))
+    page = js(driver, code, "body", "backgroundColor")
+    return str(page), str(js(driver, code, f"[aria-labelledby='{AVERAGE}'] .xtick text", "fill"))
 
 
 def test_every_chart_is_drawn_without_complaint_and_without_a_request(
@@ -64,7 +66,8 @@ def test_every_chart_is_drawn_without_complaint_and_without_a_request(
 ) -> None:
     own.requests(window)
     own.console(window)
-    open_page(window, report)
+    surroundings(window)
+    window.get(report.as_uri())
     scroll_through(window)
     # on the page are as many lines and maps as in the data
     counts = js(
@@ -106,59 +109,62 @@ def test_hovering_over_a_matrix_shows_the_accuracy(driver: Chrome) -> None:
     assert said == f"on task 3, after task 3: {100 * value:.1f}%"
 
 
-def test_the_system_chooses_light_or_dark(window: Chrome, report: Path) -> None:
-    seen = set()
-    for dark in (False, True):
-        open_page(window, report, dark=dark)
-        chart_of(window, AVERAGE)
-        button = window.find_element(By.ID, "theme")
-        assert button.get_attribute("aria-pressed") == str(dark).lower()
-        seen.add((color(window, "body", "backgroundColor"), color(window, ".xtick text", "fill")))
-    assert len({page for page, _ in seen}) == len({text for _, text in seen}) == 2
-
-
-def test_the_button_switches_and_the_charts_follow(driver: Chrome) -> None:
-    def colors() -> tuple[str, str]:
-        return color(driver, "body", "backgroundColor"), color(driver, ".xtick text", "fill")
-
+def test_the_system_chooses_light_or_dark_and_the_charts_follow(driver: Chrome) -> None:
     chart_of(driver, AVERAGE)
-    light = colors()
+    light = colors(driver)
+    surroundings(driver, dark=True)
+    wait(lambda: colors(driver)[1] != light[1])
+    assert colors(driver)[0] != light[0]
+    assert driver.find_element(By.ID, "theme").get_attribute("aria-pressed") == "true"
+    surroundings(driver, dark=False)
+    wait(lambda: colors(driver) == light)
+
+
+def test_the_button_switches_and_it_is_remembered(driver: Chrome) -> None:
+    chart_of(driver, AVERAGE)
+    light = colors(driver)
     button = driver.find_element(By.ID, "theme")
     button.send_keys(Keys.ENTER)
-    wait(lambda: colors()[1] != light[1])
-    dark = colors()
+    wait(lambda: colors(driver)[1] != light[1])
+    dark = colors(driver)
     assert light[0] != dark[0]
     assert button.get_attribute("aria-pressed") == "true"
-    driver.refresh()  # it is remembered
-    assert color(driver, "body", "backgroundColor") == dark[0]
-    js(driver, "localStorage.clear()")
+    driver.refresh()
+    chart_of(driver, AVERAGE)
+    assert colors(driver) == dark
+    driver.find_element(By.ID, "theme").send_keys(Keys.ENTER)
+    wait(lambda: colors(driver) == light)
+    js(driver, "localStorage.clear(); delete document.documentElement.dataset.theme")
 
 
-@pytest.mark.parametrize("dark", [False, True])
-def test_all_text_and_lines_stand_out_from_what_is_behind_them(
-    window: Chrome, report: Path, dark: bool
-) -> None:
+def test_all_text_and_lines_stand_out_from_what_is_behind_them(driver: Chrome) -> None:
     """WCAG 2.2: contrast of at least 4.5 for text, 3 for what carries meaning in a chart."""
-    open_page(window, report, dark=dark)
+    names = ["ink", "muted", "accent", "warning", *(f"series-{k}" for k in range(COLORS))]
+    behind = ["page", "surface", "warning-surface"]
 
-    def luminance(name: str) -> float:
+    def luminances() -> dict[str, float]:
         code = """const probe = document.body.appendChild(document.createElement('i'));
-                  probe.style.color = `var(--${arguments[0]})`;
-                  return getComputedStyle(probe).color"""
-        parts = [int(part) / 255 for part in re.findall(r"\d+", js(window, code, name))[:3]]
-        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
-        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+                  return arguments[0].map((name) => {
+                    probe.style.color = `var(--${name})`;
+                    return getComputedStyle(probe).color })"""
+        shown = js(driver, code, names + behind)
+        return dict(zip(names + behind, map(luminance, shown), strict=True))
 
-    def contrast(one: str, other: str) -> float:
-        low, high = sorted((luminance(one), luminance(other)))
-        return (high + 0.05) / (low + 0.05)
+    for dark in (False, True):
+        surroundings(driver, dark=dark)
+        found = luminances()
+        for one in names:
+            for other in ["warning-surface"] if one == "warning" else ["page", "surface"]:
+                low, high = sorted((found[one], found[other]))
+                needed = 3 if one.startswith("series") else 4.5
+                assert (high + 0.05) / (low + 0.05) >= needed, (one, other, dark)
 
-    for behind in ("page", "surface"):
-        for name in ("ink", "muted", "accent"):
-            assert contrast(name, behind) >= 4.5, (name, behind)
-        for number in range(10):
-            assert contrast(f"series-{number}", behind) >= 3, (number, behind)
-    assert contrast("warning", "warning-surface") >= 4.5
+
+def luminance(color: str) -> float:
+    """Relative luminance as WCAG defines it."""
+    parts = [int(part) / 255 for part in re.findall(r"\d+", color)[:3]]
+    linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 def test_the_legend_hides_a_method_in_all_figures_of_its_study(driver: Chrome) -> None:
@@ -175,7 +181,8 @@ def test_the_legend_hides_a_method_in_all_figures_of_its_study(driver: Chrome) -
 
 
 def test_everything_can_be_reached_and_used_by_keyboard(window: Chrome, report: Path) -> None:
-    open_page(window, report)
+    surroundings(window)
+    window.get(report.as_uri())
     reached = []
     for _ in range(400):
         ActionChains(window).send_keys(Keys.TAB).perform()
@@ -197,12 +204,9 @@ def test_everything_can_be_reached_and_used_by_keyboard(window: Chrome, report: 
     closed = js(window, "return document.querySelectorAll('details:not([open]) .scroll').length")
     assert sum(name == "scroll" for _, name, *_ in reached) == tables - closed
     assert not any(tag == "svg" for tag, *_ in reached)
-
-
-def test_the_skip_link_leads_to_the_results(window: Chrome, report: Path) -> None:
-    open_page(window, report)
+    # from the end it starts over, and the first link skips to the results
     ActionChains(window).send_keys(Keys.TAB).send_keys(Keys.ENTER).perform()
-    assert js(window, "return document.activeElement.id") == "main"
+    wait(lambda: js(window, "return document.activeElement.id") == "main")
 
 
 def test_what_opens_on_request_is_drawn_then(driver: Chrome) -> None:
@@ -218,23 +222,23 @@ def test_what_opens_on_request_is_drawn_then(driver: Chrome) -> None:
     wait(lambda: own.drawn(driver) > before)
 
 
-def test_on_a_phone_only_tables_scroll_sideways(window: Chrome, report: Path) -> None:
-    open_page(window, report, width=390)
-    scroll_through(window)
-    assert js(window, "return document.documentElement.scrollWidth") == 390
+def test_on_a_phone_only_tables_scroll_sideways(driver: Chrome) -> None:
+    surroundings(driver, width=390)
+    scroll_through(driver)
+    assert js(driver, "return document.documentElement.scrollWidth") == 390
     widest = js(
-        window,
+        driver,
         "return Math.max(...[...document.querySelectorAll('.main-svg')].map("
         "(svg) => svg.getBoundingClientRect().right))",
     )
     assert widest <= 390
 
 
-def test_it_prints_in_light_with_every_chart_within_the_paper(window: Chrome, report: Path) -> None:
-    open_page(window, report, dark=True)
+def test_it_prints_in_light_with_every_chart_within_the_paper(driver: Chrome) -> None:
+    surroundings(driver, dark=True)
     # what the charts are when the paper is laid out
     js(
-        window,
+        driver,
         """addEventListener('beforeprint', () => {
              window.seen = [...document.querySelectorAll('.chart')]
                .filter((chart) => chart.checkVisibility())
@@ -242,19 +246,19 @@ def test_it_prints_in_light_with_every_chart_within_the_paper(window: Chrome, re
              window.theme = document.documentElement.dataset.theme;
            })""",
     )
-    pdf = own.print_pdf(window)
+    pdf = own.print_pdf(driver)
     assert pdf.startswith(b"%PDF")
-    assert js(window, "return window.theme") == "light"
-    widths = [float(width) for width in js(window, "return window.seen")]
+    assert js(driver, "return window.theme") == "light"
+    widths = [float(width) for width in js(driver, "return window.seen")]
     assert len(widths) > 25
     assert max(widths) <= 688  # 182 mm, what A4 leaves between its margins
-    wait(lambda: js(window, "return document.documentElement.dataset.theme ?? null") is None)
-    assert js(window, "return document.getElementById('theme').ariaPressed") == "true"
+    wait(lambda: js(driver, "return document.documentElement.dataset.theme ?? null") is None)
+    assert js(driver, "return document.getElementById('theme').ariaPressed") == "true"
     # and on the screen a chart fills its place again
-    chart = chart_of(window, AVERAGE)
+    chart = chart_of(driver, AVERAGE)
     wait(
         lambda: js(
-            window,
+            driver,
             "const [chart] = arguments; const svg = chart.querySelector('.main-svg');"
             "return Math.abs(svg.clientWidth - chart.clientWidth) < 2 && chart.clientWidth > 900",
             chart,

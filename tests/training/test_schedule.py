@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from tests.training.small import small_method, small_plan, small_tasks
+from tests.training.small import NAMES, small_method, small_plan, small_tasks
 from uclearn.errors import SettingError
-from uclearn.training import Plan
+from uclearn.training import Plan, learn
 from uclearn.training.loop import TaskLoop
 from uclearn.training.losses import cross_entropy
 from uclearn.training.schedule import Advice, Schedule
@@ -64,6 +64,13 @@ def test_the_best_epoch_is_restored_before_the_task_ends() -> None:
     assert loop.best is not None
     method.load_state_dict(loop.best)
     assert all(torch.equal(kept[k], v) for k, v in method.state_dict().items())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_method_can_be_judged_by_the_penalised_loss(name: str) -> None:
+    plan = small_plan(epochs=1, select_by="penalised")
+    outcome = learn(small_method(name), small_tasks(tasks=2), plan)
+    assert len(outcome.accuracy_matrix) == 2
 
 
 @pytest.mark.parametrize(

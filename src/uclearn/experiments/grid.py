@@ -79,7 +79,7 @@ def run_all(
             jobs[folder].to_json(),
             str(folder),
             None if data is None else str(data),
-            _threads(at_once),
+            threads_for(at_once),
             checkpoint_seconds,
             command,
         )
@@ -180,7 +180,7 @@ class _Grid:
         self.observer(self.configs[folder], event, details)
 
 
-def _threads(workers: int) -> int:
+def threads_for(workers: int) -> int:
     """A fair share of the cores for each worker, within what OMP_NUM_THREADS allows."""
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     share = max(1, cores() // workers)

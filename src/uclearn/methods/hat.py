@@ -49,9 +49,10 @@ class HAT(Method):
     what an earlier task reads is kept. Normalisations are kept whole after the first task, and
     batch norms with running statistics are refused: they belong to all tasks at once.
 
-    A loop must call `begin_step`, `adjust_gradients` and `end_step`. Trained as published: plain
-    SGD with a learning rate of 0.05. Beyond the embeddings, it holds a second copy of the weights,
-    to put back what momentum and weight decay move.
+    A loop must call `begin_step`, `adjust_gradients` and `end_step`. The task being learned is the
+    one that `begin_task` named last; `end_task` goes on to the next. Trained as published: plain
+    SGD with a learning rate of 0.05. Beyond the embeddings, it holds a second copy of the weights
+    and a mask of their size, to put back what momentum and weight decay move.
 
     Args:
         model: any network of Linear, Conv, Embedding and normalisation layers; copied.

@@ -22,7 +22,7 @@ from typing import Any, Literal, Unpack, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError, UclearnError
+from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import (
     GaussianLayer,
     Noise,
@@ -48,6 +48,12 @@ from uclearn.methods.contract import (
     as_step,
     forward_passes,
     lent,
+)
+from uclearn.methods.guards import (
+    Places,
+    require_finite_penalty,
+    require_finite_weights,
+    running_on,
 )
 from uclearn.methods.held import Held, HeldLayer, HeldNorm
 from uclearn.networks.heads import head_names, run_trunk
@@ -158,7 +164,7 @@ class UCL(Method):
         self.register_buffer("freeze_weight", torch.tensor(0.0))
         self.register_buffer("tasks_done", torch.tensor(0))
         self.register_buffer("task_statistics", self._no_statistics())
-        self._places = [(self, "model", self.model), *_places(self.model, self._penalised())]
+        self._places = Places(self, {**self._layers, **self._norms})
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
         self._tighten()
@@ -200,7 +206,7 @@ class UCL(Method):
                     total = total + value  # not in place: a float64 value keeps its precision
                     parameters.append(parameter)
                     gradients.append(gradient)
-        self._check_finite(total)
+        require_finite_penalty(total)
         return total if self.closed_form else known_gradient(total, parameters, gradients)
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
@@ -220,8 +226,8 @@ class UCL(Method):
         inputs: Iterable[Any] | None = None,
     ) -> None:
         """Freeze means and uncertainties as what the next task must not forget."""
-        self._check_places()
-        self._check_weights()
+        self._places.check()
+        require_finite_weights(self.model)
         self._settle_statistics(task, inputs)
         for held in self._all_held():
             held.remember()
@@ -261,19 +267,10 @@ class UCL(Method):
         def call(model: nn.Module, inputs: Any) -> Any:
             return model(*inputs) if isinstance(inputs, tuple) else run_trunk(model, inputs)
 
-        _check_example(example)
-        try:
+        with running_on(example):
             return trace(
                 self.model, example, self._layers, followed=self._norms, opaque=opaque, call=call
             )
-        except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
-            if isinstance(error, UclearnError):
-                raise
-            shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
-            raise SettingError(
-                f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. "
-                f"The model said: {error}"
-            ) from error
 
     def _all_held(self) -> Iterator[Held]:
         for held in self.held:
@@ -298,7 +295,7 @@ class UCL(Method):
         return self.freeze_weight if self.freeze and bool(self.freeze_weight > 0) else None
 
     def _batch_size(self, step: Step) -> int:
-        self._check_places()
+        self._places.check()
         size = step.need("batch_size", "the penalty is divided by the examples of one step")
         if not size >= 1:
             raise SettingError(
@@ -345,44 +342,6 @@ class UCL(Method):
     def _unpack(self, flat: Tensor) -> list[Tensor]:
         return list(flat.split([tensor.numel() for tensor in statistics(self.model)]))
 
-    def _penalised(self) -> dict[str, nn.Module]:
-        return {**self._layers, **self._norms}
-
-    def _check_places(self) -> None:
-        if all(parent._modules.get(name) is module for parent, name, module in self._places):
-            return
-        # something was replaced; a wrapper (DDP, torch.compile) still holds the layers
-        present = {id(module) for module in self.model.modules()}
-        gone = [name for name, layer in self._penalised().items() if id(layer) not in present]
-        if gone:
-            raise TaskError(
-                f"The model no longer holds these layers that the method was built with: "
-                f"{', '.join(name or 'the model itself' for name in gone)}. What stands in their "
-                "place is not held. Change the model first and build a new method from it."
-            )
-
-    def _check_weights(self) -> None:
-        broken = [
-            name
-            for name, parameter in self.model.named_parameters()
-            if not bool(parameter.isfinite().all())
-        ]
-        if broken:
-            raise TaskError(
-                f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
-                "loss became NaN or infinite; lower the learning rate, clip gradients, or load "
-                "the last good state. What earlier tasks left is unchanged."
-            )
-
-    def _check_finite(self, total: Tensor) -> None:
-        # on other devices the look would stall the queue; there end_task finds out
-        if total.device.type == "cpu" and not math.isfinite(total.item()):
-            raise TaskError(
-                f"The penalty is {total.item()}: some weights are not finite, or have moved too "
-                "far to be squared. The loss became NaN or infinite in an earlier step; lower "
-                "the learning rate or clip gradients."
-            )
-
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         saved = state_dict.get(prefix + "task_statistics")
         if saved is not None and saved.shape[1:] == self.task_statistics.shape[1:]:
@@ -415,27 +374,5 @@ def _check_settings(
         )
 
 
-def _check_example(example: Any) -> None:
-    tensor = example[0] if isinstance(example, tuple) and example else example
-    if isinstance(tensor, Tensor) and (tensor.dim() == 0 or tensor.numel() == 0):
-        raise SettingError(
-            f"`example` must hold at least one input, got shape {tuple(tensor.shape)}. A batch "
-            "of one, such as x[:1], is enough."
-        )
-
-
 def _rhos(layer: GaussianLayer) -> list[nn.Parameter]:
     return [rho for rho in (layer.rho, layer.rho_bias) if rho is not None]
-
-
-def _places(
-    model: nn.Module, modules: dict[str, nn.Module]
-) -> list[tuple[nn.Module, str, nn.Module]]:
-    """Where each module and all that is around it hangs in the model, to notice replacements."""
-    wanted = {id(module) for module in modules.values()}
-    return [
-        (parent, attribute, child)
-        for parent in model.modules()
-        for attribute, child in parent._modules.items()
-        if child is not None and any(id(below) in wanted for below in child.modules())
-    ]

@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
-from uclearn.errors import SettingError, UclearnError
 from uclearn.gaussian import Survey
+from uclearn.methods.guards import running_on
 from uclearn.networks.heads import run_trunk
 from uclearn.topology import Topology, node_count, node_dim, trace
 
@@ -42,7 +42,7 @@ class Wiring:
 
     topology: Topology
     outputs: frozenset[str]
-    """The layers whose nodes are read by no other layer but are (part of) what comes out."""
+    """The layers whose nodes are, or are part of, what comes out."""
     inputs: slice
     """The ports of the inputs, in the numbering of nodes."""
     leaky: frozenset[str] = frozenset()
@@ -68,16 +68,8 @@ def wire(model: nn.Module, example: Any, found: Survey, *, heads: bool) -> Wirin
         found: its layers and normalisations.
         heads: only the trunk is run, whose nodes all feed the heads: none makes the output.
     """
-    try:
+    with running_on(example):
         return _wired(model, example if isinstance(example, tuple) else (example,), found, heads)
-    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
-        if isinstance(error, UclearnError):
-            raise
-        shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
-        raise SettingError(
-            f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. The "
-            f"model said: {error}"
-        ) from error
 
 
 def _wired(model: nn.Module, inputs: tuple[Any, ...], found: Survey, heads: bool) -> Wiring:

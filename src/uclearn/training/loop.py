@@ -156,8 +156,10 @@ class TaskLoop:
         with self.method.inference(self.task.index) as network:
             mean_loss = validation_loss(network, self.task, self.loss)
         if self.plan.select_by == "penalised":
+            some = next(iter(iterate(self.task.validation(), self.plan.batch_size)))
             step = Step(
                 task=self.task.index,
+                inputs=_to(some, next(self.method.parameters()).device).inputs,
                 batch_size=self.plan.batch_size,
                 progress=1.0,
                 examples=len(self.task.train),

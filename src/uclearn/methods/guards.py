@@ -1,0 +1,95 @@
+"""Mistakes noticed early: a wrong example, a changed model, numbers gone bad."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, TaskError, UclearnError
+
+
+@contextmanager
+def running_on(example: Any) -> Iterator[None]:
+    """Within, the model runs on the user's example: what it says of it becomes a SettingError."""
+    tensor = example[0] if isinstance(example, tuple) and example else example
+    if isinstance(tensor, Tensor) and (tensor.dim() == 0 or tensor.numel() == 0):
+        raise SettingError(
+            f"`example` must hold at least one input, got shape {tuple(tensor.shape)}. A batch "
+            "of one, such as x[:1], is enough."
+        )
+    try:
+        yield
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+        if isinstance(error, UclearnError):
+            raise
+        shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
+        raise SettingError(
+            f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. "
+            f"The model said: {error}"
+        ) from error
+
+
+class Places:
+    """Where the layers of a method hang in its model, to notice when one is replaced.
+
+    Args:
+        method: has a `model`.
+        layers: the layers that must stay, by name.
+    """
+
+    def __init__(self, method: nn.Module, layers: Mapping[str, nn.Module]) -> None:
+        self._method, self._layers = method, layers
+        wanted = {id(layer) for layer in layers.values()}
+        self._hung = [
+            (parent, attribute, child)
+            for parent in (method, *_model_of(method).modules())
+            for attribute, child in parent._modules.items()
+            if child is not None and any(id(below) in wanted for below in child.modules())
+        ]
+
+    def check(self) -> None:
+        """All of them are still there, if only inside a wrapper (DDP, torch.compile)."""
+        if all(parent._modules.get(name) is module for parent, name, module in self._hung):
+            return
+        present = {id(module) for module in _model_of(self._method).modules()}
+        gone = [name for name, layer in self._layers.items() if id(layer) not in present]
+        if gone:
+            raise TaskError(
+                f"The model no longer holds these layers that the method was built with: "
+                f"{', '.join(name or 'the model itself' for name in gone)}. What stands in their "
+                "place is not held. Change the model first and build a new method from it."
+            )
+
+
+def require_finite_weights(model: nn.Module) -> None:
+    """Nothing is consolidated that has become NaN or infinite."""
+    broken = [
+        name for name, parameter in model.named_parameters() if not bool(parameter.isfinite().all())
+    ]
+    if broken:
+        raise TaskError(
+            f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
+            "loss became NaN or infinite; lower the learning rate, clip gradients, or load "
+            "the last good state. What earlier tasks left is unchanged."
+        )
+
+
+def require_finite_penalty(total: Tensor) -> None:
+    """A penalty of NaN means that weights are."""
+    # on other devices the look would stall the queue; there the end of the task finds out
+    if total.device.type == "cpu" and not math.isfinite(total.item()):
+        raise TaskError(
+            f"The penalty is {total.item()}: some weights are not finite, or have moved too "
+            "far to be squared. The loss became NaN or infinite in an earlier step; lower "
+            "the learning rate or clip gradients."
+        )
+
+
+def _model_of(method: nn.Module) -> nn.Module:
+    model = method.model
+    assert isinstance(model, nn.Module)
+    return model
