@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Method, Step
-from uclearn.methods.fit import mean_loss
+from uclearn.methods.parts.fit import mean_loss
 from uclearn.networks import MultiHead, run
 from uclearn.tasks import Data, Task, iterate
 from uclearn.tasks.seeds import generator

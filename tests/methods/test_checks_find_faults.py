@@ -17,8 +17,8 @@ from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, 
 from uclearn.methods.ewc import EWC
 from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
-from uclearn.methods.held import Held
 from uclearn.methods.lwf import LwF
+from uclearn.methods.parts.held import Held
 from uclearn.methods.replay import WithReplay
 from uclearn.methods.ucl import UCL
 from uclearn.tasks import Data, Task

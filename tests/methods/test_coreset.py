@@ -23,8 +23,8 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import WithCoreset
 from uclearn.methods.finetuning import FineTuning
-from uclearn.methods.fit import fit
 from uclearn.methods.hat import HAT
+from uclearn.methods.parts.fit import fit
 from uclearn.methods.ucl import UCL
 from uclearn.methods.vcl import VCL
 from uclearn.networks import run

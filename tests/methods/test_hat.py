@@ -17,8 +17,8 @@ from tests.methods.small_tasks import adam, digit_pairs, forgetting, learn, mlp,
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods import hat
 from uclearn.methods.finetuning import FineTuning
-from uclearn.methods.gates import compensation
 from uclearn.methods.hat import HAT
+from uclearn.methods.parts.gates import compensation
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
 

@@ -77,6 +77,8 @@ def surroundings(driver: Chrome, *, dark: bool = False, width: int = 1280) -> No
         deviceScaleFactor=1,
         mobile=width < 600,
     )
+    # the page hears of it with the next frame
+    js(driver, "return new Promise((done) => requestAnimationFrame(() => setTimeout(done, 0)))")
 
 
 def drawn(driver: Chrome) -> int:

@@ -7,7 +7,7 @@ from typing import Any, Protocol, runtime_checkable
 from torch import Tensor
 
 from uclearn.methods.contract import Method
-from uclearn.methods.wrapper import Wrapper
+from uclearn.methods.parts.wrapper import Wrapper
 
 
 @runtime_checkable

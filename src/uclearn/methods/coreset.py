@@ -18,9 +18,9 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.fit import Loss, check_fit, fit
-from uclearn.methods.withheld import CHOICES, Choice, Withheld
-from uclearn.methods.wrapper import Wrapper
+from uclearn.methods.parts.fit import Loss, check_fit, fit
+from uclearn.methods.parts.withheld import CHOICES, Choice, Withheld
+from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.networks.heads import has_heads
 from uclearn.tasks.loader import stored
 from uclearn.tasks.seeds import generator

@@ -20,8 +20,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.fisher import fisher_diagonal
-from uclearn.methods.memory import Memory, check_importance, check_setting
+from uclearn.methods.parts.fisher import fisher_diagonal
+from uclearn.methods.parts.memory import Memory, check_importance, check_setting
 from uclearn.tasks.task import Task
 
 Merge = Literal["mean", "sum", "separate"]

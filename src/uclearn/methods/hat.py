@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.gates import (
+from uclearn.methods.parts.gates import (
     EMBEDDING_LIMIT,
     Gate,
     add_gate,
@@ -34,8 +34,8 @@ from uclearn.methods.gates import (
     gateable,
     sparsity,
 )
-from uclearn.methods.keep import Kept, join_mask, keep, mask_gradients, put_back
-from uclearn.methods.wiring import wire
+from uclearn.methods.parts.keep import Kept, join_mask, keep, mask_gradients, put_back
+from uclearn.methods.parts.wiring import wire
 from uclearn.networks.heads import MultiHead, has_heads
 from uclearn.tasks.task import Task
 

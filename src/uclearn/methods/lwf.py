@@ -25,7 +25,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.watch import Watch
+from uclearn.methods.parts.watch import Watch
 from uclearn.networks.heads import MultiHead, run_trunk
 from uclearn.tasks.task import Task
 

@@ -17,8 +17,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.memory import Memory, check_importance, check_setting
-from uclearn.methods.per_example import importance
+from uclearn.methods.parts.memory import Memory, check_importance, check_setting
+from uclearn.methods.parts.per_example import importance
 from uclearn.networks.heads import run
 from uclearn.tasks.batch import iterate
 from uclearn.tasks.task import Task

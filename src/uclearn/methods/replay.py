@@ -25,8 +25,8 @@ from torch import Tensor
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method
-from uclearn.methods.reservoir import Reservoir
-from uclearn.methods.wrapper import Wrapper
+from uclearn.methods.parts.reservoir import Reservoir
+from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.tasks.batch import Batch, DataLike
 from uclearn.tasks.data import Joined, join
 from uclearn.tasks.loader import FromLoader

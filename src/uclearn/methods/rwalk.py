@@ -27,8 +27,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.memory import Memory, NamedTensors, check_importance, check_setting
-from uclearn.methods.path import Path, check_followed
+from uclearn.methods.parts.memory import Memory, NamedTensors, check_importance, check_setting
+from uclearn.methods.parts.path import Path, check_followed
 from uclearn.tasks.task import Task
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.memory import Memory, check_importance, check_setting
-from uclearn.methods.path import Path, check_followed
+from uclearn.methods.parts.memory import Memory, check_importance, check_setting
+from uclearn.methods.parts.path import Path, check_followed
 from uclearn.tasks.task import Task
 
 

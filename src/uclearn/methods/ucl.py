@@ -49,13 +49,13 @@ from uclearn.methods.contract import (
     forward_passes,
     lent,
 )
-from uclearn.methods.guards import (
+from uclearn.methods.parts.guards import (
     Places,
     require_finite_penalty,
     require_finite_weights,
     running_on,
 )
-from uclearn.methods.held import Held, HeldLayer, HeldNorm
+from uclearn.methods.parts.held import Held, HeldLayer, HeldNorm
 from uclearn.networks.heads import head_names, run_trunk
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task

@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.draws import Draws
-from uclearn.methods.fit import Loss, check_fit, fit
-from uclearn.methods.held import gradient_of
-from uclearn.methods.mean_field import MeanFieldLayer, Posterior, mean_field
+from uclearn.methods.parts.draws import Draws
+from uclearn.methods.parts.fit import Loss, check_fit, fit
+from uclearn.methods.parts.held import gradient_of
+from uclearn.methods.parts.mean_field import MeanFieldLayer, Posterior, mean_field
 from uclearn.networks.heads import MultiHead, head_names
 from uclearn.penalties import add_kl_gradients, kl_and_gradients, known_gradient
 from uclearn.tasks.batch import DataLike

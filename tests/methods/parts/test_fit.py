@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from tests.methods.small_tasks import digit_pairs, mlp
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method
-from uclearn.methods.fit import check_fit, fit, mean_loss
+from uclearn.methods.parts.fit import check_fit, fit, mean_loss
 from uclearn.tasks.seeds import generator
 
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from uclearn.methods.withheld import CHOICES, Withheld, k_center
+from uclearn.methods.parts.withheld import CHOICES, Withheld, k_center
 from uclearn.tasks import Data, Task
 
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
-from uclearn.methods.memory import Memory, NamedTensors
+from uclearn.methods.parts.memory import Memory, NamedTensors
 from uclearn.penalties.quadratic import pieces
 
 

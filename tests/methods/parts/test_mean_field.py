@@ -12,8 +12,8 @@ from torch.func import functional_call
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import Noise
-from uclearn.methods.draws import Draws, average_outputs, average_probabilities
-from uclearn.methods.mean_field import MeanFieldLayer, mean_field
+from uclearn.methods.parts.draws import Draws, average_outputs, average_probabilities
+from uclearn.methods.parts.mean_field import MeanFieldLayer, mean_field
 
 DRAWS, BATCH = 3, 4
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 
 from torch import Tensor, nn
 
-from uclearn.methods.per_example import importance
+from uclearn.methods.parts.per_example import importance
 
 
 def fisher_diagonal(

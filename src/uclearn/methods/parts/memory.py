@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import trainable
-from uclearn.methods.held import gradient_of
+from uclearn.methods.parts.held import gradient_of
 from uclearn.networks.heads import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
 

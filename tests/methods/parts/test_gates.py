@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from uclearn.methods.gates import Gate, add_gate, anneal, compensation, sparsity
+from uclearn.methods.parts.gates import Gate, add_gate, anneal, compensation, sparsity
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 

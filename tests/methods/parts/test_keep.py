@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from uclearn.methods.keep import keep, mask_gradients, put_back
+from uclearn.methods.parts.keep import keep, mask_gradients, put_back
 
 
 @torch.no_grad()

@@ -22,7 +22,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
-from uclearn.methods.layer_uses import LayerUses, Part
+from uclearn.methods.parts.layer_uses import LayerUses, Part
 
 Measure = Literal["square", "absolute"]
 

@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian.functions import sample_weight
-from uclearn.methods.draws import Draws
+from uclearn.methods.parts.draws import Draws
 
 
 class Posterior(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
-from uclearn.methods.layer_gradients import Rule, linear_weight, rules_for
+from uclearn.methods.parts.layer_gradients import Rule, linear_weight, rules_for
 
 
 class Use(NamedTuple):

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import DataError, SettingError
-from uclearn.methods.reservoir import Reservoir
+from uclearn.methods.parts.reservoir import Reservoir
 from uclearn.tasks import Batch, Data, FromLoader, join
 from uclearn.tasks.seeds import generator
 

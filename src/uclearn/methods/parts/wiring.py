@@ -24,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten
 
 from uclearn.gaussian import Survey
-from uclearn.methods.guards import running_on
+from uclearn.methods.parts.guards import running_on
 from uclearn.networks.heads import run_trunk
 from uclearn.topology import Topology, node_count, node_dim, trace
 
