@@ -19,10 +19,10 @@ def test_what_was_typed_is_shown_once(tmp_path: Path) -> None:
 
 
 def test_otherwise_the_configuration_is_spelled_out() -> None:
-    made = config("ewc", tasks=3, epochs=2, settings={"strength": 50.0, "exact": True})
+    made = config("ewc", tasks=3, epochs=2, settings={"strength": 50.0, "merge": "sum"})
     assert rebuilt(made, seeds=[0, 1, 2]) == (
         "uclearn run permuted-digits --method ewc --preset best --seeds 3 --set tasks=3 "
-        "--set plan.epochs=2 --set ewc.strength=50.0 --set ewc.exact=true"
+        "--set plan.epochs=2 --set ewc.strength=50.0 --set ewc.merge=sum"
     )
 
 

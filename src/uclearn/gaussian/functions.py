@@ -46,6 +46,21 @@ class _AddNoise(Function):
         return gradient, for_length, _sum_over_outputs(felt, length, sigma), None
 
 
+class _SumOfSquares(Function):
+    """sum x^2 over one dimension; autograd would go through the inputs once more in backward."""
+
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor, dim: int) -> Tensor:
+        ctx.save_for_backward(inputs)
+        ctx.dim = dim
+        return inputs.square().sum(dim)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        (inputs,) = ctx.saved_tensors
+        return inputs * (2 * gradients[0]).unsqueeze(ctx.dim), None
+
+
 def _sum_over_outputs(felt: Tensor, length: Tensor, sigma: Tensor) -> Tensor:
     """`(felt * length).sum_to_size(sigma.shape)`, as a matrix product where it is one."""
     if sigma.dim() == 1 and length.shape[-1] == 1:  # (..., nodes) of a linear layer
@@ -94,6 +109,18 @@ def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> T
         return torch.addcmul(mean, normals * sigma, length)
     drawn: Tensor = _AddNoise.apply(mean, length, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
+
+
+def sum_of_squares(inputs: Tensor, dim: int) -> Tensor:
+    """`inputs.square().sum(dim)`.
+
+    >>> sum_of_squares(torch.tensor([[3.0, 4.0]]), 1)
+    tensor([25.])
+    """
+    if _in_transform():
+        return inputs.square().sum(dim)
+    total: Tensor = _SumOfSquares.apply(inputs, dim)  # type: ignore[no-untyped-call]
+    return total
 
 
 def _in_transform() -> bool:

@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
-from uclearn.gaussian.functions import add_noise, sample_weight
+from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
 from uclearn.topology import node_count, node_dim
 
@@ -262,7 +262,7 @@ class _GaussianConv(GaussianLayer):
         """(batch, 1, ...): one channel sum and one box filter serve all output channels; with
         groups, one for each group, repeated over its channels."""
         dim = node_dim(self)
-        squares = input.square().unflatten(dim, (self.groups, -1)).sum(dim)
+        squares = sum_of_squares(input.unflatten(dim, (self.groups, -1)), dim)
         box = squares.new_ones((self.groups, 1, *self.kernel_size))
         energy = self.apply_weight(squares, box, None, *others)
         # where no input is active the root has a kink; clamping makes its gradient 0 there

@@ -93,8 +93,7 @@ def hold(mean: Tensor, anchor: Tensor, grip: Grip, scale: float = 1.0) -> tuple[
             value += pulled / 2
             continue
         torch.mul(anchors, anchors, out=pressed).mul_(part.press)
-        pressed.mul_(torch.sign(moved))
-        gradient.add_(pressed)
+        gradient.addcmul_(pressed, torch.sign(moved))
         # <c d, d> counts eq. (4) twice; |d| = sign(d) d counts eq. (5) once
         value += _dot(gradient, moved) - pulled / 2
     return value, whole

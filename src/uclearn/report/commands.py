@@ -37,7 +37,8 @@ def _all_settings(config: Config) -> list[str]:
     plan, settings = (_mapping(config.get(key)) for key in ("plan", "settings"))
     given = {"tasks": config.get("tasks"), "plan.epochs": plan.get("epochs")}
     flat = {key: value for key, value in given.items() if value is not None} | flatten(settings)
-    return [f"{key}={json.dumps(value)}" for key, value in flat.items() if value != {}]
+    spelled = {k: v if isinstance(v, str) else json.dumps(v) for k, v in flat.items() if v != {}}
+    return [f"{key}={value}" for key, value in spelled.items()]
 
 
 def _mapping(value: object) -> Config:
