@@ -25,7 +25,9 @@ help:
 	@echo "make clean        remove $(VENV) and all that was built or cached"
 
 demo: $(FOR_USE)
-	$(RUN) examples/own_loop.py
+	$(RUN) -m uclearn compare permuted-digits --methods finetuning,ewc,ucl --seeds 2 --tasks 6 --out build/demo
+	$(RUN) -m uclearn report build/demo --out build/demo/report.html
+	@echo "Open build/demo/report.html in a browser. The same in a loop of your own: $(RUN) examples/own_loop.py"
 
 test: lint
 	$(RUN) -m pytest --numprocesses $(WORKERS)
@@ -43,7 +45,7 @@ install: $(FOR_TEST)
 $(FOR_USE): pyproject.toml constraints.txt | $(RUN)
 	@echo "Installing uclearn into $(VENV); the first time takes a few minutes."
 	$(INSTALL) hatchling editables # the build tools, under the constraints too
-	$(INSTALL) --no-build-isolation --editable .
+	$(INSTALL) --no-build-isolation --editable ".[report]"
 	@touch $@
 
 $(FOR_TEST): $(FOR_USE)

@@ -6,6 +6,9 @@ import re
 from pathlib import Path
 
 import pytest
+import typer
+
+from uclearn.cli.app import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -25,3 +28,11 @@ def test_examples_run(block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_there_are_examples() -> None:
     assert len(BLOCKS) >= 3
+
+
+def test_every_command_is_documented() -> None:
+    page = (ROOT / "docs" / "cli.md").read_text()
+    commands = getattr(typer.main.get_command(app), "commands", {})
+    assert len(commands) > 10
+    missing = [name for name in commands if f"`uclearn {name}" not in page]
+    assert not missing

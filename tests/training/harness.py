@@ -65,16 +65,20 @@ def disturbed_and_calm(name: str, folder: Path, chance: random.Random) -> dict[s
     begin = time.monotonic()
     attempt(name, folder / "calm", None)
     duration = time.monotonic() - begin
-    kills = 0
-    for _ in range(4):
+    for trial in range(8):
+        killed = folder / f"killed {trial}"
         # every attempt gets a random share of the time that an undisturbed one takes
-        kills += not attempt(name, folder / "killed", chance.uniform(0.05, 0.6) * duration)
-    if not (folder / "killed" / "result.json").exists():
-        attempt(name, folder / "killed", None)
-    calm, killed = (
-        json.loads((folder / part / "result.json").read_text()) for part in ("calm", "killed")
-    )
-    return {"calm": calm, "killed": killed, "kills": kills}
+        shares = [chance.uniform(0.05, 0.6) for _ in range(4)]
+        kills = 0
+        while kills < len(shares) and not attempt(name, killed, shares[kills] * duration):
+            kills += 1
+        if kills >= 2:
+            break
+        duration /= 2  # the undisturbed one was slowed down: strike earlier
+    if not (killed / "result.json").exists():
+        attempt(name, killed, None)
+    ended = [json.loads((part / "result.json").read_text()) for part in (folder / "calm", killed)]
+    return {"calm": ended[0], "killed": ended[1], "kills": kills}
 
 
 def main(folder: Path, seed: int, names: list[str]) -> None:
