@@ -25,7 +25,7 @@ help:
 	@echo "make clean        remove $(VENV) and all that was built or cached"
 
 demo: $(FOR_USE)
-	$(RUN) -m uclearn compare permuted-digits --methods finetuning,ewc,ucl --seeds 2 --tasks 6 --out build/demo
+	$(RUN) -m uclearn compare permuted-digits --methods finetuning,ewc,ucl --seeds 3 --tasks 6 --out build/demo
 	$(RUN) -m uclearn report build/demo --out build/demo/report.html
 	@echo "Open build/demo/report.html in a browser. The same in a loop of your own: $(RUN) examples/own_loop.py"
 

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F
-from accelerate import Accelerator  # type: ignore[import-untyped]
-from accelerate.state import AcceleratorState, GradientState  # type: ignore[import-untyped]
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 

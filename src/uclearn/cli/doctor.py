@@ -60,7 +60,7 @@ def _installation() -> Iterator[Finding]:
     yield Finding("versions", True, ", ".join(f"{name} {v}" for name, v in versions.items()))
     yield Finding("cores", True, str(cores()))
     try:
-        import plotly  # type: ignore[import-untyped]
+        import plotly
     except ImportError:
         yield Finding("report", None, "needs pip install 'uclearn[report]'")
     else:

@@ -34,11 +34,23 @@ def runs(
         Path | None,
         typer.Option("--csv", metavar="FILE", help="Write them to a CSV file; - is the terminal."),
     ] = None,
+    tensorboard: Annotated[
+        Path | None,
+        typer.Option(metavar="FOLDER", help="Write all of them as TensorBoard logs."),
+    ] = None,
     json: options.Json = False,
 ) -> None:
-    """List runs, choose among them, export them as CSV or JSON."""
+    """List runs, choose among them, export them as CSV, JSON or TensorBoard logs."""
     from uclearn.storage.records import find_runs, read_run
 
+    if tensorboard is not None:
+        from uclearn.experiments.tensorboard import export
+
+        written = export([folder], tensorboard)
+        typer.echo(
+            f"{len(written)} logs written. See them with: tensorboard --logdir {tensorboard}"
+        )
+        return
     rows = [_row(read_run(place)) for place in find_runs(folder)]
     wanted = {"benchmark": benchmark, "method": method, "state": state}
     rows = [row for row in rows if all(v is None or row[k] == v for k, v in wanted.items())]

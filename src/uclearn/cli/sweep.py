@@ -100,7 +100,7 @@ def _show(judged: list[Judged], mode: options.Mode, title: str) -> None:
     from uclearn.cli.tables import spread
 
     table = Table(title=f"{title}, judged by validation data")
-    for column in (*judged[0].values, "accuracy", "forgetting"):
+    for column in (*judged[0].values, "accuracy %", "forgot %"):
         table.add_column(column, justify="right")
     for each in judged:
         accuracy = [] if each.accuracy is None else [each.accuracy]

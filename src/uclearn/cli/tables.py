@@ -5,67 +5,79 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
+from rich import box
 from rich.table import Table
 
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.grid import Result
 from uclearn.report.paper import departures, published
+from uclearn.storage.records import Summary
 from uclearn.tasks.benchmarks import benchmark
+
+Group = Sequence[Result]
+"""Runs that differ in nothing but the seed."""
 
 
 def results_table(results: Sequence[Result], title: str = "") -> Table:
-    """A line for each configuration, its seeds taken together."""
-    groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(result.config.fingerprint(with_seed=False), []).append(result)
-    several = len({result.config.benchmark for result in results}) > 1
-    heading = title or ("" if several or not results else results[0].config.benchmark)
-    table = Table(title=heading)
-    for column in (["benchmark"] if several else []) + ["method"]:
-        table.add_column(column, overflow="fold", min_width=10)
-    for column in ("seeds", "accuracy", "forgot", "learned", "seconds", "memory", "kept"):
-        table.add_column(column, justify="right")
-    shows_paper = any(_printed(group) for group in groups.values())
-    if shows_paper:
-        table.add_column("paper", justify="right")
-    common = _common([group[0].config for group in groups.values()])
-    for group in groups.values():
-        row = [group[0].config.benchmark] if several else []
-        row += [_label(group[0].config, common), *_numbers(group)]
-        table.add_row(*row, *([_printed(group)] if shows_paper else []))
-    table.caption = _caption(results, common, shows_paper)
+    """A line for each configuration, its seeds taken together; narrow enough for 80 columns."""
+    groups = _groups(results)
+    names = {result.config.benchmark for result in results}
+    heading = title or (names.copy().pop() if len(names) == 1 else "")
+    papers = [_printed(group) for group in groups]
+    table = Table(title=heading, box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+    table.caption_justify = "left"
+    for column in [*(["benchmark"] if len(names) > 1 else []), "method"]:
+        table.add_column(column, no_wrap=True)
+    numbers = ("accuracy", "forgot", "learned", "s", "MB", "kept")
+    for column in [*numbers, *(["paper"] if any(papers) else [])]:
+        table.add_column(column, justify="right", no_wrap=True)
+    common = set.intersection(*(set(group[0].config.changed) for group in groups))
+    for group, paper in zip(groups, papers, strict=True):
+        row = [group[0].config.benchmark] if len(names) > 1 else []
+        row += [_label(group, common), *_numbers(_done(group))]
+        table.add_row(*row, *([paper] if any(papers) else []))
+    table.caption = _caption(groups, common, any(papers))
     return table
 
 
 def spread(values: Sequence[float], digits: int = 1) -> str:
-    """Percent: the mean, and with several values their standard deviation.
+    """In percent: the mean, and with several values their standard deviation.
 
     >>> spread([0.5]), spread([0.5, 0.6])
-    ('50.0 %', '55.0 % ± 7.1')
+    ('50.0', '55.0 ± 7.1')
     """
     if not values:
         return "-"
-    mean = f"{100 * fmean(values):.{digits}f} %"
+    mean = f"{100 * fmean(values):.{digits}f}"
     return mean if len(values) < 2 else f"{mean} ± {100 * stdev(values):.{digits}f}"
 
 
-def _numbers(group: Sequence[Result]) -> list[str]:
-    done = [summary for result in group if (summary := result.summary()) is not None]
+def _groups(results: Sequence[Result]) -> list[Group]:
+    alike: dict[str, list[Result]] = {}
+    for result in results:
+        alike.setdefault(result.config.fingerprint(with_seed=False), []).append(result)
+    return list(alike.values())
+
+
+def _done(group: Group) -> list[Summary]:
+    return [summary for result in group if (summary := result.summary()) is not None]
+
+
+def _numbers(done: Sequence[Summary]) -> list[str]:
     if not done:
-        return ["0", *["-"] * 6]
+        return ["-"] * 6
     memory = [s.peak_memory for s in done if s.peak_memory is not None]
     return [
-        str(len(done)),
         spread([s.average_accuracy for s in done if s.average_accuracy is not None]),
         spread([s.forgetting for s in done if s.forgetting is not None]),
         spread([s.extra["learning_accuracy"] for s in done if "learning_accuracy" in s.extra]),
         f"{fmean(s.seconds for s in done):.0f}",
-        f"{fmean(memory) / 1e6:.0f} MB" if memory else "-",
+        f"{fmean(memory) / 1e6:.0f}" if memory else "-",
         f"{done[0].parameters_kept:,}",
     ]
 
 
-def _printed(group: Sequence[Result]) -> str:
+def _printed(group: Group) -> str:
     """The paper's number; a star where ours may not stand beside it."""
     config = group[0].config
     number = published(config.benchmark, config.method)
@@ -73,28 +85,35 @@ def _printed(group: Sequence[Result]) -> str:
         return ""
     tasks = config.tasks or benchmark(config.benchmark).tasks
     star = "*" if departures(config.document(), tasks, number) else ""
-    return f"{100 * number.accuracy:.1f} %{star}"
+    return f"{100 * number.accuracy:.1f}{star}"
 
 
-def _common(configs: Sequence[RunConfig]) -> set[str]:
-    """Changes that all of them share: said once, below the table."""
-    return set.intersection(*(set(config.changed) for config in configs)) if configs else set()
+def _label(group: Group, common: set[str]) -> str:
+    """The method; below it what sets it apart; how many seeds where some are missing."""
+    config = group[0].config
+    lines = [config.method, *_own_notes(config, common)]
+    if (done := len(_done(group))) < len(group):
+        lines.append(f"{done} of {len(group)} seeds")
+    return "\n  ".join(lines)
 
 
-def _label(config: RunConfig, common: set[str]) -> str:
+def _own_notes(config: RunConfig, common: set[str]) -> list[str]:
     own = [note for note in config.changed if note not in common]
-    scaled = [] if config.scale is None else [f"scale {config.scale:g}"]
-    return ", ".join([config.method, *scaled, *own])
+    short = [note.removeprefix(f"{config.method}.") for note in own]
+    return short if config.scale is None else [f"scale {config.scale:g}", *short]
 
 
-def _caption(results: Sequence[Result], common: set[str], shows_paper: bool) -> str:
+def _caption(groups: Sequence[Group], common: set[str], shows_paper: bool) -> str:
     lines = [
-        "accuracy: mean over all tasks, after the last one",
-        "learned: the same of each task right after it was learned",
+        "accuracy: % over all tasks, after the last; learned: of each task, right after it",
+        "kept: numbers that have to be kept to learn another task",
     ]
+    seeds = max(len(group) for group in groups)
+    if seeds > 1:
+        lines.append(f"{seeds} seeds, mean ± standard deviation")
     if common:
         lines.append(f"all with {', '.join(sorted(common))}")
-    if any(result.config.scale is not None for result in results):
+    if any(group[0].config.scale is not None for group in groups):
         lines.append("SCALED: fewer epochs than the paper's; not to be compared with it")
     if shows_paper:
         lines.append("* not the same experiment: other settings, epochs or tasks than the paper's")

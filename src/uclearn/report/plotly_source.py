@@ -10,7 +10,7 @@ class MissingPlotlyError(UclearnError, ImportError):
 def plotly_javascript() -> str:
     """The text of plotly.js, to be put into the page."""
     try:
-        from plotly.offline import get_plotlyjs  # type: ignore[import-untyped]
+        from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise MissingPlotlyError(
             "The report needs the package plotly, which is not installed. Install it with: "

@@ -43,7 +43,7 @@ def get(
 
 def fetch(download: Download, into: Path, progress: Progress | None = None) -> Path:
     """The file `download`, in the folder `into`, from the first mirror that serves it whole."""
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     pooch.get_logger().setLevel("WARNING")  # progress is reported through `progress`
     failures = []

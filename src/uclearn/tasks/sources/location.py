@@ -24,6 +24,6 @@ def data_folder(given: str | Path | None = None) -> Path:
 def cache_folder() -> Path:
     """uclearn's place in the platform's cache folder (on Linux ~/.cache/uclearn)."""
     # Here, because it costs a tenth of a second that most runs need not pay.
-    import pooch  # type: ignore[import-untyped]
+    import pooch
 
     return Path(pooch.os_cache("uclearn"))
