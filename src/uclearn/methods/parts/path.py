@@ -82,7 +82,7 @@ class Path(nn.Module):
         )
         for tensors in steps:
             for integral, gradient, before, now in pieces(tensors):
-                integral.addcmul_(gradient, before - now)
+                integral.addcmul_(gradient, before.sub_(now))  # `before` has served its purpose
 
     def restart(self) -> None:
         """A new path begins here."""
