@@ -97,9 +97,11 @@ def ewc(name: str) -> Values:
 
 
 def si(name: str) -> Values:
-    """SI's settings."""
+    """SI's settings; the published strengths belong to importances that may be negative."""
     row = TABLE[name]
-    return of("si", SUPPLEMENT, strength=row.si) | of("si", PROGRAM, damping=row.damping)
+    return of("si", SUPPLEMENT, strength=row.si) | of(
+        "si", PROGRAM, damping=row.damping, nonnegative=False
+    )
 
 
 def hat(name: str) -> Values:
