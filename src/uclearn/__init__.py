@@ -7,6 +7,7 @@ Reading order:
     III. methods       methods.contract first, then methods.ucl
     IV.  what lasts    storage
     V.   training      training
+    VI.  experiments   experiments, report, cli
 """
 
 from __future__ import annotations

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from uclearn.errors import UclearnError
 from uclearn.penalties import drift, known_gradient, spread
-from uclearn.penalties.closed_form import zero_like
 
 
 def cubes(x: Tensor) -> Tensor:
@@ -122,10 +121,3 @@ def test_penalties_compose_through_other_functions() -> None:
     expected = torch.tensor([[8.0, 0.0]]).double() / 9 * 17 / 8
     torch.testing.assert_close(mean.grad, expected)
     torch.testing.assert_close(sigma.grad, torch.tensor([9.0]).double().log() * 4.5)
-
-
-def test_zero_like_is_a_scalar_of_the_same_kind() -> None:
-    zero = zero_like(torch.ones(3, dtype=torch.float64))
-    assert zero.shape == ()
-    assert zero.dtype == torch.float64
-    assert zero == 0

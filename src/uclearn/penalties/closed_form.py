@@ -73,8 +73,3 @@ def known_gradient(
     """
     scalar: Tensor = _KnownGradient.apply(value, gradients, *parameters)  # type: ignore[no-untyped-call]
     return scalar
-
-
-def zero_like(parameter: Tensor) -> Tensor:
-    """A scalar 0 on the parameter's device."""
-    return torch.zeros((), dtype=parameter.dtype, device=parameter.device)
