@@ -13,13 +13,14 @@ INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint
 FOR_USE = $(VENV)/.installed-for-use
 FOR_TEST = $(VENV)/.installed-for-test
 
-.PHONY: help demo test lint bench install constraints clean
+.PHONY: help demo test lint bench results install constraints clean
 
 help:
 	@echo "make demo         what fine-tuning forgets and UCL keeps, on handwritten digits"
 	@echo "make test         all checks and all tests"
 	@echo "make lint         the checks alone: style, format, types"
 	@echo "make bench        what UCL costs beside a plain network, as ratios"
+	@echo "make results      write RESULTS.md from the runs in results/"
 	@echo "make install      only set up $(VENV), with all that the tests need"
 	@echo "make constraints  take the newest versions of all packages but torch into constraints.txt"
 	@echo "make clean        remove $(VENV) and all that was built or cached"
@@ -39,6 +40,11 @@ lint: $(FOR_TEST)
 
 bench: $(FOR_USE)
 	$(RUN) -m benchmarks
+
+# The folders of results/ in the order in which RESULTS.md shows them.
+STAGES = broad grids
+results: $(FOR_USE)
+	$(RUN) -m uclearn report $(STAGES:%=results/%) --out RESULTS.md
 
 install: $(FOR_TEST)
 

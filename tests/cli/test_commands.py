@@ -146,7 +146,7 @@ def test_out_says_where(uclearn: Uclearn) -> None:
         (["compare", "split-digits", "--methods", "ucl,ewcc"], "Did you mean 'ewc'?"),
         (["sweep", "split-digits"], "There is nothing to try"),
         (["sweep", "split-digits", "--paper-grid"], "The paper lists no grid for ucl on split-dig"),
-        (["reproduce", "figure-99"], "The paper has no 'figure-99'"),
+        (["reproduce", "figure-99"], "There is no figure or stage 'figure-99'"),
         (["runs"], "`folder` must be a folder, got runs."),
         (["resume", "."], "There is no run at or below ."),
         (["report", "."], "There is no run at or below ."),

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
+
 import pytest
 
 from tests.experiments.small import SMALL
@@ -10,7 +13,9 @@ from uclearn.experiments.ablate import ABLATIONS
 from uclearn.experiments.estimate import estimate_seconds
 from uclearn.experiments.overrides import resolve
 from uclearn.experiments.reproduce import STUDIES, study, study_configs
+from uclearn.experiments.stages import STAGES
 from uclearn.experiments.sweep import candidates, paper_grid, parse_grid
+from uclearn.methods.registry import METHODS
 
 
 def test_an_ablation_switches_off_one_ingredient() -> None:
@@ -56,7 +61,7 @@ def test_a_sweep_over_nothing_is_refused() -> None:
         candidates("split-digits", "ewc", {})
 
 
-@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("name", [name for name in STUDIES if name not in STAGES])
 def test_a_figure_has_the_papers_seeds_and_nothing_changed_but_its_subject(name: str) -> None:
     configs = study_configs(name)
     seeds = {config.seed for config in configs}
@@ -68,9 +73,35 @@ def test_a_figure_has_the_papers_seeds_and_nothing_changed_but_its_subject(name:
     assert changed <= allowed
 
 
+@pytest.mark.parametrize("name", [name for name in STAGES if name != "full-length"])
+def test_a_stage_gives_every_method_the_same_epochs_and_seeds(name: str) -> None:
+    configs = study_configs(name)
+    for benchmark in {config.benchmark for config in configs}:
+        own = [config for config in configs if config.benchmark == benchmark]
+        assert len({config.make_plan().epochs for config in own}) == 1
+        groups = Counter(config.fingerprint(with_seed=False) for config in own)
+        assert len(set(groups.values())) == 1
+
+
+def test_the_broad_stage_has_every_method_and_each_kind_of_ucl_once() -> None:
+    curves = {c.fingerprint(with_seed=False): c for c in study_configs("broad")}.values()
+    on_permuted = [c for c in curves if c.benchmark == "permuted-mnist"]
+    assert set(METHODS) <= {config.method for config in on_permuted}
+    kinds = [
+        (config.setting("ucl", "sampling"), config.setting("ucl", "sigma"))
+        for config in on_permuted
+        if config.method == "ucl"
+    ]
+    assert sorted(kinds, key=str) == sorted(product(("local", "weight"), (0.06, None)), key=str)
+
+
+def test_the_length_of_the_paper_is_the_length_of_the_paper() -> None:
+    assert [c.make_plan().epochs for c in study_configs("full-length")] == [100, 100]
+
+
 def test_scaled_figures_are_marked_in_every_run() -> None:
     assert {config.scale for config in study_configs("figure-7", scale=0.1)} == {0.1}
-    with pytest.raises(SettingError, match=r"The paper has no 'figure-9' that could be made"):
+    with pytest.raises(SettingError, match=r"There is no figure or stage 'figure-9'"):
         study("figure-9")
 
 

@@ -17,7 +17,13 @@ def report(
         typer.Argument(help="Folders with runs somewhere below them. Default: runs."),
     ] = None,
     out: Annotated[
-        Path, typer.Option("--out", "-o", metavar="FILE", help="The page to write.")
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The page to write; a name in .md: tables in Markdown, a section for each folder.",
+        ),
     ] = Path("report.html"),
 ) -> None:
     """Draw everything there is into one HTML page that works offline."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any, Protocol, runtime_checkable
 
+import torch
 from torch import Tensor
 
 from uclearn.methods.contract import Method
@@ -55,6 +57,25 @@ def node_states(method: Method) -> tuple[str, dict[str, Any]] | None:
         used = {name: nodes.int().tolist() for name, nodes in method.used().items()}
         return "used_nodes", {"layers": used}
     return None
+
+
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+
+
+def node_digest(events: Iterable[Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+    """What the `nodes` events of a run come to, small enough for its summary: per layer, after each
+    task, the `QUANTILES` of sigma / sigma_init over its nodes.
+
+    >>> events = [{"event": "nodes", "layers": {"fc": {"sigma_init": 0.5, "sigma": [0.25, 1.0]}}}]
+    >>> node_digest(events)["fc"][0][0], node_digest(events)["fc"][0][-1]
+    (0.5, 2.0)
+    """
+    found: dict[str, list[list[float]]] = {}
+    for event in events:
+        for name, layer in event["layers"].items() if event["event"] == "nodes" else ():
+            ratio = torch.tensor(layer["sigma"]) / layer["sigma_init"]
+            found.setdefault(name, []).append(_short(ratio.quantile(torch.tensor(QUANTILES))))
+    return found
 
 
 def _short(values: Tensor) -> list[float]:

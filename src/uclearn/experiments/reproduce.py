@@ -1,38 +1,24 @@
-"""What the paper shows, as lists of runs: each figure of supervised learning, by name."""
+"""What the paper shows, as lists of runs: each figure of supervised learning, by name; and the
+stages of its reproduction."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
 
 from uclearn.errors import SettingError
 from uclearn.experiments.ablate import ABLATIONS
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.overrides import resolve
 from uclearn.experiments.published import TABLE, adaptive
+from uclearn.experiments.stages import STAGES
+from uclearn.experiments.study import Curve, Study
 
 SEEDS_MLP, SEEDS_CNN = 5, 8
 """As in the paper."""
 
 _MLP_METHODS = ("ucl", "ewc", "si", "vcl", "vcl+coreset", "hat")
 _CNN_METHODS = ("ucl", "ewc", "si")
-
-
-class Curve(NamedTuple):
-    """One line of a figure: a method on a benchmark, with settings of its own."""
-
-    benchmark: str
-    method: str
-    overrides: dict[str, Any]
-
-
-class Study(NamedTuple):
-    """A figure of the paper."""
-
-    title: str
-    curves: tuple[Curve, ...]
-    note: str = ""
 
 
 def _methods(benchmarks: Sequence[str], methods: Sequence[str]) -> tuple[Curve, ...]:
@@ -79,35 +65,36 @@ STUDIES: dict[str, Study] = {
         _SMALL,
     ),
     "supplement-3": Study("Ablation on Split CIFAR-10/100", _ablations("split-cifar10-100")),
+    **STAGES,
 }
-"""By the name of the figure. The paper's Table 1 needs no run: see `params`."""
+"""By the name of the figure or stage. The paper's Table 1 needs no run: see `params`."""
 
 
 def study(name: str) -> Study:
-    """The figure called `name`."""
+    """The figure or stage called `name`."""
     if name not in STUDIES:
         known = ", ".join([*STUDIES, "table-1"])
-        raise SettingError(f"The paper has no {name!r} that could be made here. Known: {known}.")
+        raise SettingError(f"There is no figure or stage {name!r} to be made. Known: {known}.")
     return STUDIES[name]
 
 
 def study_configs(
     name: str, *, scale: float | None = None, seeds: int | None = None, preset: str = "paper"
 ) -> list[RunConfig]:
-    """All runs of a figure, the seeds of the paper or the share of them that `scale` leaves.
+    """All runs of a figure, its seeds or the share of them that `scale` leaves.
 
     >>> len(study_configs("figure-5")), len(study_configs("figure-5", scale=0.05))
     (20, 4)
     """
     configs = []
     for curve in study(name).curves:
-        count = SEEDS_MLP if TABLE[curve.benchmark].hidden else SEEDS_CNN
+        count = curve.seeds or (SEEDS_MLP if TABLE[curve.benchmark].hidden else SEEDS_CNN)
         for seed in range(seeds or max(1, math.ceil(count * (scale or 1.0)))):
             configs.append(
                 resolve(
                     curve.benchmark,
                     curve.method,
-                    preset=preset,
+                    preset=curve.preset or preset,
                     seed=seed,
                     scale=scale,
                     overrides=curve.overrides,

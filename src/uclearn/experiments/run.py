@@ -13,13 +13,20 @@ from uclearn.errors import DataError
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.kept import parameters_kept
 from uclearn.experiments.memory_use import forget_peak, peak_memory
-from uclearn.experiments.nodes import node_states
+from uclearn.experiments.nodes import node_digest, node_states
 from uclearn.experiments.prepare import Prepared, prepare
 from uclearn.methods.contract import Method
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
 from uclearn.storage.environment import environment
 from uclearn.storage.recorder import RunRecorder, open_run
-from uclearn.storage.records import CONFIG_NAME, Summary, read_document, read_summary
+from uclearn.storage.records import (
+    CONFIG_NAME,
+    SUMMARY_NAME,
+    Summary,
+    read_document,
+    read_run,
+    read_summary,
+)
 from uclearn.training.metrics import (
     average_accuracy,
     backward_transfer,
@@ -68,7 +75,8 @@ def run(
             journal=_Journal(recorder, prepared.method),
             observer=progress,
         )
-        recorder.finish(_summary(document, prepared, outcome, command))
+        nodes = node_digest(read_run(folder).events)
+        recorder.finish(_summary(document, prepared, outcome, command, nodes))
         previous_of(folder / CHECKPOINT_NAME).unlink(missing_ok=True)  # it has served its purpose
     return finished_summary(folder)
 
@@ -83,8 +91,10 @@ def finished_summary(folder: Path) -> Summary:
 
 def stored_config(folder: Path) -> str | None:
     """The fingerprint of the run that was begun in `folder`; None: there is none that can be read
-    by this version."""
-    begun = read_document(folder / CONFIG_NAME, "config")
+    by this version. Of a finished run the summary alone may have been kept."""
+    begun = read_document(folder / CONFIG_NAME, "config") or read_document(
+        folder / SUMMARY_NAME, "summary"
+    )
     if begun is None:
         return None
     try:
@@ -121,7 +131,11 @@ class _Journal:
 
 
 def _summary(
-    document: Mapping[str, Any], prepared: Prepared, outcome: Outcome, command: str | None
+    document: Mapping[str, Any],
+    prepared: Prepared,
+    outcome: Outcome,
+    command: str | None,
+    nodes: dict[str, list[list[float]]],
 ) -> Summary:
     rows = outcome.accuracy_matrix
     several = len(rows) > 1
@@ -145,6 +159,7 @@ def _summary(
             else None,
             "task_names": [task.name for task in prepared.tasks],
             "threads": torch.get_num_threads(),
+            **({"nodes": nodes} if nodes else {}),
             **({} if command is None else {"command": command}),
         },
     )

@@ -2,13 +2,15 @@
 
 Read in this order: `collect` (folders to runs), `settings`, `labels` and `groups` (runs to what may
 be compared); `measures`, `statistics`, `capacity` and `paper` (the numbers); `html`, `chart`
-and `figure` (how anything is shown), `sections` (what is shown) and `page`.
+and `figure` (how anything is shown), `sections` (what is shown) and `page`; `claims` and `markdown`
+for tables without figures.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from uclearn.report.collect import collect
+from uclearn.report.markdown import markdown
 from uclearn.report.page import page
 from uclearn.report.plotly_source import MissingPlotlyError, plotly_javascript
 from uclearn.storage.atomic import refusal, write_text
@@ -17,14 +19,15 @@ __all__ = ["MissingPlotlyError", "write_report"]
 
 
 def write_report(folders: Sequence[Path], out: Path) -> None:
-    """Write the report on all runs at or below `folders` to the HTML file `out`.
+    """Write the report on all runs at or below `folders` to the HTML file `out`, or as tables in
+    Markdown if its name ends in `.md`; those need no extra, and each folder is a section there.
 
     Runs whose configurations differ in nothing but the seed are one group; incomplete and damaged
     ones are listed and left out of all figures. Needs the extra `report`
     (`pip install 'uclearn[report]'`).
     """
-    plotly = plotly_javascript()
-    text = page(collect(folders), plotly)
+    tables = out.suffix == ".md"
+    text = markdown(folders) if tables else page(collect(folders), plotly_javascript())
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

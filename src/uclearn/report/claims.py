@@ -1,0 +1,153 @@
+"""What the paper says of its results, held against ours: each claim is computed, none is typed."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal
+
+from uclearn.report.groups import Group, Study
+from uclearn.report.labels import in_sentence
+from uclearn.report.nodes import spreads
+from uclearn.report.paper import published
+from uclearn.report.sections.ablations import ablation_families
+from uclearn.report.settings import ablated
+from uclearn.report.words import percent, points
+
+Verdict = Literal["**Holds**", "**Does not hold**", "**Not decided**"]
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement of the paper, and what the runs say of it."""
+
+    text: str
+    verdict: Verdict
+    evidence: str
+
+
+def claims(study: Study) -> list[Claim]:
+    """All that the runs of a study can speak to."""
+    return [*_target(study), *_order(study), *_ablations(study), *_histograms(study)]
+
+
+def _target(study: Study) -> Iterator[Claim]:
+    number = published(study.benchmark, "ucl")
+    own = [g for g in study.compared if g.method == "ucl" and g.accuracy is not None]
+    if number is None or number.accuracy is None or not own or study.tasks != number.tasks:
+        return
+    best = max(own, key=_mean)
+    yield Claim(
+        f"UCL reaches the paper’s {percent(number.accuracy)}.",
+        _verdict(_mean(best) >= number.accuracy),
+        f"The best here is {best.label}: {percent(_mean(best))}"
+        + (f" (the paper’s number: {number.words})." if number.words else "."),
+    )
+
+
+def _order(study: Study) -> Iterator[Claim]:
+    """UCL above each method that the paper compares it with."""
+    ucl = study.reference
+    for rival in study.compared:
+        if ucl.method != "ucl" or rival.method == "ucl":
+            continue
+        if published(study.benchmark, rival.method) is None:
+            continue
+        difference = ucl.against(rival)
+        if difference is None:
+            continue
+        sure = difference.excludes_zero
+        verdict: Verdict = _verdict(difference.mean > 0) if sure else "**Not decided**"
+        low, high = difference.low, difference.high
+        ends = "" if low is None or high is None else f" ({points(low)} to {points(high)})"
+        yield Claim(
+            f"{ucl.label} is ahead of {in_sentence(rival.label)}.",
+            verdict,
+            f"By {points(difference.mean)} points{ends}.",
+        )
+
+
+def _ablations(study: Study) -> Iterator[Claim]:
+    for family in ablation_families(study):
+        if family[0].is_ablation or study.tasks < 4:
+            continue
+        whole = family[0]
+        for group in family[1:]:
+            switches = ablated(group.config)
+            if switches == ["inflate"]:
+                yield _collapse(study, whole, group)
+            elif len(switches) == 1:
+                yield _forgets(study, whole, group)
+
+
+def _collapse(study: Study, whole: Group, group: Group) -> Claim:
+    first = _last_row(group, range(2)) - _last_row(whole, range(2))
+    later = _learned(group, range(study.tasks // 2, study.tasks)) - _learned(
+        whole, range(study.tasks // 2, study.tasks)
+    )
+    return Claim(
+        "Without eq. (6) the first two tasks are kept better, and later ones are learned worse.",
+        _verdict(first > 0 and later < 0),
+        f"Tasks 1 and 2 at the end: {points(first)} points; tasks of the second half when learned: "
+        f"{points(later)} points.",
+    )
+
+
+def _forgets(study: Study, whole: Group, group: Group) -> Claim:
+    old = range(study.tasks // 2)
+    lost = _last_row(group, old) - _last_row(whole, old)
+    return Claim(
+        f"{group.label}: old tasks are forgotten.",
+        _verdict(lost < 0),
+        f"Tasks of the first half at the end: {points(lost)} points.",
+    )
+
+
+def _histograms(study: Study) -> Iterator[Claim]:
+    """The paper's three observations on Figure 4, for a network of three Gaussian layers."""
+    found = list(spreads(study.reference).values())
+    if len(found) != 3 or study.tasks < 3:
+        return
+    first, second, output = found
+    low, median, _ = first[-1]
+    yield Claim(
+        "In layer 1 most nodes become less certain, a few very certain.",
+        _verdict(median > 1 and low < 0.5),
+        f"At the end the median of σ / initial σ is {median:.2f}, the 1 % quantile {low:.2f}.",
+    )
+    yield Claim(
+        "The output layer becomes certain early.",
+        _verdict(output[1][1] < min(1.0, first[1][1], second[1][1])),
+        f"Medians after task 2, layer by layer: {_listed(layer[1][1] for layer in found)}.",
+    )
+    course = [after[1] for after in second]
+    steps = [b - a for a, b in pairwise(course)]
+    yield Claim(
+        "Layer 2 does not change in one direction only.",
+        _verdict(min(steps) < 0 < max(steps)),
+        f"Its medians after each task: {_listed(course)}.",
+    )
+
+
+def _listed(values: Iterator[float] | Sequence[float]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def _mean(group: Group) -> float:
+    return group.accuracy.mean if group.accuracy is not None else float("-inf")
+
+
+def _last_row(group: Group, tasks: range) -> float:
+    return _average([matrix[-1][k] for matrix in group.matrices for k in tasks])
+
+
+def _learned(group: Group, tasks: range) -> float:
+    return _average([matrix[k][k] for matrix in group.matrices for k in tasks])
+
+
+def _average(values: Sequence[float | None]) -> float:
+    measured = [value for value in values if value is not None]
+    return sum(measured) / len(measured)
+
+
+def _verdict(holds: bool) -> Verdict:
+    return "**Holds**" if holds else "**Does not hold**"

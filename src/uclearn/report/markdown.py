@@ -1,0 +1,159 @@
+"""The same runs as tables in Markdown, for a README, a pull request or RESULTS.md.
+
+Each folder makes a section. A file `about.md` in it stands at the section's beginning: what was
+asked and how it was run, in words; all numbers come from the runs.
+"""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from uclearn.report.claims import Claim, claims
+from uclearn.report.collect import collect
+from uclearn.report.commands import commands
+from uclearn.report.groups import Group, Study, studies
+from uclearn.report.nodes import spreads
+from uclearn.report.paper import departures, published
+from uclearn.report.sections.ablations import ablation_families
+from uclearn.report.statistics import Estimate, estimate
+from uclearn.report.words import UNKNOWN, count, difference, duration, percent
+
+ABOUT_NAME = "about.md"
+
+
+def markdown(folders: Sequence[Path]) -> str:
+    """The whole document."""
+    parts = ["# Results", _preface(), *(_section(folder) for folder in folders)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _preface() -> str:
+    return (
+        "Written by `uclearn report` from the records of the runs; no number is typed by hand. "
+        "Average accuracy after the last task: the mean over seeds, ± half the width of its 95 % "
+        "interval (Student’s t); one seed gives none. *Learned* is the accuracy on each task right "
+        "after it was learned, *forgot* how much of that is lost at the end, both on average. "
+        "*Points* are percentage points against the reference (marked), paired by seed, with their "
+        "95 % interval. The paper: “Uncertainty-based Continual Learning with Adaptive "
+        "Regularization”, NeurIPS 2019."
+    )
+
+
+def _section(folder: Path) -> str:
+    found = collect([folder])
+    about = folder / ABOUT_NAME
+    parts = [
+        f"## {_title(folder)}",
+        about.read_text(encoding="utf-8").strip() if about.exists() else "",
+        *(_study(study) for study in studies(found.complete)),
+    ]
+    if found.incomplete:
+        parts.append(f"Not complete and left out: {count(len(found.incomplete), 'run')}.")
+    return "\n\n".join(part for part in parts if part)
+
+
+def _title(folder: Path) -> str:
+    words = folder.resolve().name.replace("-", " ").replace("_", " ")
+    return words[:1].upper() + words[1:]
+
+
+def _study(study: Study) -> str:
+    heading = f"### {study.name}" + (f" ({study.mark})" if study.mark else "")
+    if not study.classifies:
+        return f"{heading}\n\nThese runs hold no accuracies."
+    parts = [heading, _numbers(study), _claims(claims(study))]
+    parts += [_ablations(study, family) for family in ablation_families(study)]
+    parts += [_nodes(study), _commands(study)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _numbers(study: Study) -> str:
+    header = ["Method", "Epochs", "Seeds", "Accuracy", "Points", "Learned", "Forgot", "Paper"]
+    rows = [_row(study, group) for group in study.groups]
+    return table([*header, "Not as in the paper", "Time per run"], rows)
+
+
+def _row(study: Study, group: Group) -> list[str]:
+    number = None if group.is_ablation else published(study.benchmark, group.method)
+    apart = departures(group.runs[0].config, study.tasks, number) if number else []
+    seconds = [summary.seconds for summary in group.summaries]
+    return [
+        group.label,
+        str((group.config.get("plan") or {}).get("epochs", UNKNOWN)),
+        str(len(group.runs)),
+        f"**{spread(group.accuracy)}**",
+        "reference" if group is study.reference else difference(group.against(study.reference)),
+        spread(estimate(list(group.learning_accuracies.values())), width=False),
+        spread(estimate(list(group.forgettings.values())), width=False),
+        percent(number.accuracy) if number else UNKNOWN,
+        "; ".join(apart) or UNKNOWN,
+        duration(sum(seconds) / len(seconds)),
+    ]
+
+
+def _claims(found: Sequence[Claim]) -> str:
+    return "\n".join(f"- {claim.verdict}: {claim.text} {claim.evidence}" for claim in found)
+
+
+def _ablations(study: Study, family: Sequence[Group]) -> str:
+    """Accuracy on each task after the last one was learned: where an ablation loses it."""
+    header = ["After the last task, on task", *(str(k + 1) for k in range(study.tasks)), "Mean"]
+    rows = []
+    for group in family:
+        last = [matrix[-1] for matrix in group.matrices]
+        means = [
+            estimate([v for v in column if v is not None]) for column in zip(*last, strict=True)
+        ]
+        cells = [spread(mean, width=False) for mean in means]
+        rows.append([group.label, *cells, spread(group.accuracy, width=False)])
+    return table(header, rows)
+
+
+def _nodes(study: Study) -> str:
+    """How the uncertainties of the reference moved."""
+    found = spreads(study.reference)
+    if not found:
+        return ""
+    tasks = len(next(iter(found.values())))
+    shown = sorted({0, 1, tasks // 2, tasks - 1})
+    header = ["σ / initial σ: 1 %, median, 99 %", *(f"after task {k + 1}" for k in shown)]
+    rows = [
+        [f"layer {name}", *(" · ".join(f"{v:.2f}" for v in course[k]) for k in shown)]
+        for name, course in found.items()
+    ]
+    return f"Uncertainties of {study.reference.label}, over the nodes of all seeds.\n\n" + table(
+        header, rows
+    )
+
+
+def _commands(study: Study) -> str:
+    made = dict.fromkeys(command for group in study.groups for command in commands(group))
+    inner = "\n".join(f"    {command}" for command in made)
+    return f"<details><summary>Commands</summary>\n\n{inner}\n\n</details>"
+
+
+def spread(found: Estimate | None, *, width: bool = True) -> str:
+    """A mean with half the width of its interval, in percent.
+
+    >>> spread(Estimate(0.945, 3, 0.0021)), spread(Estimate(0.945, 1, None)), spread(None)
+    ('94.5 ± 0.2', '94.5', '–')
+    """
+    if found is None:
+        return UNKNOWN
+    half = found.half_width if width else None
+    return f"{100 * found.mean:.1f}" + ("" if half is None else f" ± {100 * half:.1f}")
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; what stands in a cell stays in it.
+
+    >>> print(table(["a", "b"], [["1|2", "3"]]))
+    | a | b |
+    |---|---|
+    | 1\\|2 | 3 |
+    """
+    head, *body = ["| " + " | ".join(map(_in_cell, line)) + " |" for line in (header, *rows)]
+    return "\n".join([head, "|" + "---|" * len(header), *body])
+
+
+def _in_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

@@ -1,0 +1,127 @@
+"""Tables in Markdown: every number in them is computed here a second way."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.report.runs import config, nodes, write_run
+from uclearn.experiments.nodes import node_digest
+from uclearn.report import write_report
+from uclearn.report.claims import claims
+from uclearn.report.collect import collect
+from uclearn.report.groups import Study, studies
+from uclearn.report.measures import Matrix
+from uclearn.report.nodes import SHOWN
+
+Rows = list[list[float | None]]
+
+
+def two_tasks(first_kept: float) -> Rows:
+    return [[0.95, 0.1], [first_kept, 0.90]]
+
+
+def lines_of(folder: Path, out: Path) -> list[str]:
+    write_report([folder], out)
+    return out.read_text().splitlines()
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.strip("|").split("|")]
+
+
+def one_study(folder: Path) -> Study:
+    (study,) = studies(collect([folder]).complete)
+    return study
+
+
+def test_a_row_has_the_mean_its_interval_and_the_paired_difference(tmp_path: Path) -> None:
+    for seed, (ucl, plain) in enumerate([(0.80, 0.50), (0.90, 0.58)]):
+        write_run(tmp_path / f"u{seed}", config("ucl", seed, tasks=2), two_tasks(ucl))
+        write_run(tmp_path / f"f{seed}", config("finetuning", seed, tasks=2), two_tasks(plain))
+    table = [cells(line) for line in lines_of(tmp_path, tmp_path / "r.md") if line[:2] == "| "]
+    rows = {row[0]: row for row in table}
+    assert table[0][:5] == ["Method", "Epochs", "Seeds", "Accuracy", "Points"]
+    # (0.80 + 0.90)/2 = 0.85 and (0.90 + 0.90)/2 = 0.90; t(1) = 12.706, sd = 0.05/sqrt 2
+    assert rows["UCL"][1:7] == ["20", "2", "**87.5 ± 31.8**", "reference", "92.5", "10.0"]
+    # paired: -0.15 and -0.16, so -15.5 +- 12.706 * 0.5
+    assert rows["Fine-tuning"][4] == "−15.5 (−21.9 to −9.1)"
+
+
+def test_each_folder_is_a_section_that_begins_with_what_is_said_about_it(tmp_path: Path) -> None:
+    for name in ("broad-look", "deep"):
+        write_run(tmp_path / name / "run", config("ucl", tasks=2), two_tasks(0.9))
+    (tmp_path / "deep" / "about.md").write_text("Longer runs.\n")
+    write_report([tmp_path / "broad-look", tmp_path / "deep"], tmp_path / "r.md")
+    text = (tmp_path / "r.md").read_text()
+    assert text.index("## Broad look") < text.index("## Deep\n\nLonger runs.")
+
+
+def verdicts(study: Study) -> dict[str, str]:
+    return {claim.text: claim.verdict.strip("*") for claim in claims(study)}
+
+
+@pytest.mark.parametrize(("accuracy", "verdict"), [(0.95, "Holds"), (0.94, "Does not hold")])
+def test_the_papers_number_is_reached_or_not(
+    tmp_path: Path, accuracy: float, verdict: str
+) -> None:
+    rows: Rows = [[accuracy] * 10 for _ in range(10)]
+    wanted = config("ucl", benchmark="permuted-mnist", tasks=10)
+    write_run(tmp_path, wanted, rows)
+    assert verdicts(one_study(tmp_path)) == {"UCL reaches the paper’s 94.5\xa0%.": verdict}
+
+
+@pytest.mark.parametrize(
+    ("ewc", "verdict"),
+    [([0.5, 0.51], "Holds"), ([0.99, 0.98], "Does not hold"), ([0.5, 0.99], "Not decided")],
+)
+def test_an_order_is_claimed_only_beyond_chance(
+    tmp_path: Path, ewc: list[float], verdict: str
+) -> None:
+    for seed, rival in enumerate(ewc):
+        for method, value in (("ucl", 0.8 + 0.01 * seed), ("ewc", rival)):
+            wanted = config(method, seed, benchmark="permuted-mnist", tasks=1)
+            write_run(tmp_path / f"{method}{seed}", wanted, [[value]])
+    assert verdicts(one_study(tmp_path))["UCL is ahead of EWC."] == verdict
+
+
+def switched(name: str | None) -> dict[str, bool]:
+    every = {"upper_freeze": True, "freeze": True, "inflate": True}
+    return every if name is None else {**every, name: False}
+
+
+def four_tasks(old: float, learned_late: float) -> Rows:
+    rows: Rows = [[0.9, None, None, None], [0.9, 0.9, None, None]]
+    rows.append([0.9, 0.9, learned_late, None])
+    rows.append([old, old, learned_late, learned_late])
+    return rows
+
+
+@pytest.mark.parametrize("as_in_the_paper", [True, False])
+def test_the_ablations_show_what_the_paper_says_or_not(
+    tmp_path: Path, as_in_the_paper: bool
+) -> None:
+    sign = 1 if as_in_the_paper else -1
+    outcomes: dict[str | None, Matrix] = {
+        None: four_tasks(0.8, 0.8),
+        "freeze": four_tasks(0.8 - sign * 0.1, 0.8),
+        "inflate": four_tasks(0.8 + sign * 0.1, 0.8 - sign * 0.2),
+    }
+    for name, rows in outcomes.items():
+        write_run(tmp_path / str(name), config("ucl", settings=switched(name), tasks=4), rows)
+    found = verdicts(one_study(tmp_path))
+    assert len(found) == 2
+    assert set(found.values()) == {"Holds" if as_in_the_paper else "Does not hold"}
+
+
+def test_the_digest_holds_the_quantiles_that_the_table_shows(tmp_path: Path) -> None:
+    events = [{"event": "nodes", **event} for event in nodes(3, seed=0)]
+    digest = node_digest(events)
+    wanted = config("ucl", tasks=3)
+    rows: Rows = [[0.9] * 3 for _ in range(3)]
+    write_run(tmp_path, wanted, rows, extra={"nodes": digest})
+    shown = " · ".join(f"{digest['2'][2][k]:.2f}" for k in SHOWN)
+    (row,) = [line for line in lines_of(tmp_path, tmp_path / "r.md") if "| layer 2 |" in line]
+    assert cells(row)[-1] == shown
+    sigmas = sorted(events[2]["layers"]["2"]["sigma"])
+    middle = (sigmas[19] + sigmas[20]) / 2 / events[2]["layers"]["2"]["sigma_init"]
+    assert digest["2"][2][4] == pytest.approx(middle, rel=1e-3)
