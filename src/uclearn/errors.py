@@ -24,3 +24,7 @@ class DataError(UclearnError, ValueError):
 
 class CheckpointError(UclearnError, RuntimeError):
     """A saved state is damaged, incomplete or of another kind."""
+
+
+class SimulatorError(UclearnError, RuntimeError):
+    """A simulated environment is missing, unsuitable, or failed while it was stepped."""

@@ -11,7 +11,7 @@ import pytest
 from tests.experiments.small import small
 from tests.experiments.test_run import outcome
 from uclearn.experiments import grid
-from uclearn.experiments.config import RunConfig
+from uclearn.experiments.config import Configuration
 from uclearn.experiments.grid import placed, run_all
 from uclearn.experiments.run import run
 from uclearn.storage.lock import FolderLock
@@ -22,7 +22,7 @@ def test_a_run_that_fails_or_dies_stops_no_other_and_is_reported(tmp_path: Path)
     slow = small("finetuning", seed=1, plan__epochs=100_000)
     jobs = placed([too_large, slow, small("ewc")], tmp_path)
 
-    def kill(config: RunConfig, event: str, details: dict[str, Any]) -> None:
+    def kill(config: Configuration, event: str, details: dict[str, Any]) -> None:
         if config == slow and event == "step":
             lock = tmp_path / slow.folder_name() / ".lock"
             own = int(lock.read_text().partition('"pid": ')[2].partition(",")[0])

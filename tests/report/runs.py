@@ -96,7 +96,7 @@ def write_run(
                 Summary(
                     config=wanted,
                     accuracy_matrix=scores,
-                    average_accuracy=mean(scores[-1]),
+                    average_accuracy=mean(scores[-1]) if scores else None,
                     forgetting=_forgetting(scores),
                     seconds=seconds,
                     peak_memory=300 * 2**20,
@@ -148,4 +148,4 @@ def _forgetting(scores: Matrix) -> float | None:
     falls = [
         max(row[j] or 0.0 for row in scores[j:last]) - (scores[last][j] or 0.0) for j in range(last)
     ]
-    return math.fsum(falls) / last if last else None
+    return math.fsum(falls) / last if last > 0 else None

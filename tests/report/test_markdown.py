@@ -61,9 +61,7 @@ def verdicts(study: Study) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(("accuracy", "verdict"), [(0.95, "Holds"), (0.94, "Does not hold")])
-def test_the_papers_number_is_reached_or_not(
-    tmp_path: Path, accuracy: float, verdict: str
-) -> None:
+def test_the_papers_number_is_reached_or_not(tmp_path: Path, accuracy: float, verdict: str) -> None:
     rows: Rows = [[accuracy] * 10 for _ in range(10)]
     wanted = config("ucl", benchmark="permuted-mnist", tasks=10)
     write_run(tmp_path, wanted, rows)

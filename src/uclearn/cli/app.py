@@ -18,6 +18,7 @@ from uclearn.cli import (
     report,
     reproduce,
     resume,
+    rl,
     run,
     runs,
     sweep,
@@ -82,4 +83,5 @@ for module, panel in (
 ):
     name = module.__name__.rpartition(".")[2]
     app.command(name, cls=Command, rich_help_panel=panel)(getattr(module, name))
+app.add_typer(rl.app, name="rl", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=PREPARE)

@@ -46,6 +46,20 @@ def study_names() -> list[str]:
     return [*STUDIES, "table-1"]
 
 
+def sequence_names() -> list[str]:
+    """All named sequences of environments."""
+    from uclearn.rl.catalogue import SEQUENCES
+
+    return list(SEQUENCES)
+
+
+def rl_study_names() -> list[str]:
+    """What of the paper's reinforcement learning can be made again."""
+    from uclearn.experiments.rl.reproduce import RL_STUDIES
+
+    return list(RL_STUDIES)
+
+
 def data_set_names() -> list[str]:
     """All data sets that can be downloaded."""
     from uclearn.tasks.sources.catalogue import CATALOGUE
@@ -60,6 +74,8 @@ _NAMES: dict[str, Callable[[], list[str]]] = {
     "{presets}": preset_names,
     "{studies}": study_names,
     "{datasets}": data_set_names,
+    "{sequences}": sequence_names,
+    "{rl_studies}": rl_study_names,
 }
 
 

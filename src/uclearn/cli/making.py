@@ -12,9 +12,9 @@ import typer
 from rich.console import Console
 
 from uclearn.cli.options import Mode
-from uclearn.cli.tables import results_table
+from uclearn.cli.tables import table_of
 from uclearn.cli.watch import watching
-from uclearn.experiments.config import RunConfig
+from uclearn.experiments.config import Configuration
 from uclearn.experiments.grid import Result, run_all
 
 FAILED, BUSY, STOPPED = 1, 3, 130
@@ -25,7 +25,7 @@ _FLAGS = ("--quiet", "-q", "--json")
 
 
 def make(
-    jobs: Mapping[Path, RunConfig],
+    jobs: Mapping[Path, Configuration],
     out: Path,
     data: Path | None,
     workers: int | None,
@@ -51,7 +51,7 @@ def make(
 
 
 def make_quietly(
-    jobs: Mapping[Path, RunConfig],
+    jobs: Mapping[Path, Configuration],
     data: Path | None,
     workers: int | None,
     mode: Mode,
@@ -103,7 +103,7 @@ def show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> N
     if mode == "quiet":
         return
     console = Console()
-    console.print(results_table(results, title))
+    console.print(table_of(results, title))
     if all(result.state == "done" for result in results):
         console.print(f"All {len(results)} were done before; nothing was to be made.")
     console.print(

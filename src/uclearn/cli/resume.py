@@ -20,7 +20,7 @@ def resume(
 ) -> None:
     """Go on with every run in a folder that is not complete, from what its folder says."""
     from uclearn.cli.making import make
-    from uclearn.experiments.config import RunConfig
+    from uclearn.experiments.kinds import read_config
     from uclearn.storage.records import find_runs, read_run
 
     mode = options.mode(quiet, json)
@@ -34,5 +34,5 @@ def resume(
                 f"All {len(found)} runs in {folder} are complete; there is nothing to resume."
             )
         return
-    jobs = {run.folder: RunConfig.from_document(run.config) for run in open_runs}
+    jobs = {run.folder: read_config(run.config) for run in open_runs}
     make(jobs, folder, data, workers, mode)

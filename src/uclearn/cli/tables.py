@@ -8,7 +8,8 @@ from statistics import fmean, stdev
 from rich import box
 from rich.table import Table
 
-from uclearn.experiments.config import RunConfig
+from uclearn.cli.rewards import rewards_table
+from uclearn.experiments.config import Configuration, RunConfig
 from uclearn.experiments.grid import Result
 from uclearn.report.paper import departures, published
 from uclearn.storage.records import Summary
@@ -16,6 +17,13 @@ from uclearn.tasks.benchmarks import benchmark
 
 Group = Sequence[Result]
 """Runs that differ in nothing but the seed."""
+
+
+def table_of(results: Sequence[Result], title: str = "") -> Table:
+    """What fits the runs: accuracies, or rewards where they learned to act."""
+    if any(isinstance(result.config, RunConfig) for result in results):
+        return results_table([r for r in results if isinstance(r.config, RunConfig)], title)
+    return rewards_table(results, title)
 
 
 def results_table(results: Sequence[Result], title: str = "") -> Table:
@@ -97,7 +105,7 @@ def _label(group: Group, common: set[str]) -> str:
     return "\n  ".join(lines)
 
 
-def _own_notes(config: RunConfig, common: set[str]) -> list[str]:
+def _own_notes(config: Configuration, common: set[str]) -> list[str]:
     own = [note for note in config.changed if note not in common]
     short = [note.removeprefix(f"{config.method}.") for note in own]
     return short if config.scale is None else [f"scale {config.scale:g}", *short]

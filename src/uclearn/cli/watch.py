@@ -12,13 +12,12 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from uclearn.cli.options import Mode
-from uclearn.experiments.config import RunConfig
+from uclearn.experiments.config import Configuration
 from uclearn.experiments.grid import GridObserver
-from uclearn.tasks.benchmarks import benchmark
 
 
 @contextmanager
-def watching(mode: Mode, configs: Sequence[RunConfig]) -> Iterator[GridObserver]:
+def watching(mode: Mode, configs: Sequence[Configuration]) -> Iterator[GridObserver]:
     """An observer for `run_all` that speaks as `mode` says."""
     if mode == "quiet":
         yield lambda config, event, details: None
@@ -31,18 +30,15 @@ def watching(mode: Mode, configs: Sequence[RunConfig]) -> Iterator[GridObserver]
             yield bars.observe
 
 
-def _print_json(config: RunConfig, event: str, details: dict[str, Any]) -> None:
+def _print_json(config: Configuration, event: str, details: dict[str, Any]) -> None:
     line = {"event": event, "run": config.folder_name(), **details}
     typer.echo(json.dumps(_finite(line)))
 
 
-def _print_tasks(config: RunConfig, event: str, details: dict[str, Any]) -> None:
-    """For a log file: a line for each task that was learned."""
+def _print_tasks(config: Configuration, event: str, details: dict[str, Any]) -> None:
+    """For a log file: a line for each evaluation."""
     if event == "evaluation":
-        seen = details["scores"][: details["task"] + 1]
-        learned = f"{details['task'] + 1}/{config.tasks or benchmark(config.benchmark).tasks}"
-        mean = sum(seen) / len(seen)
-        typer.echo(f"{config.folder_name()}: task {learned}, accuracy {mean:.3f}", err=True)
+        typer.echo(f"{config.folder_name()}: {config.news(event, details)}", err=True)
 
 
 def _finite(value: Any) -> Any:
@@ -57,7 +53,7 @@ def _finite(value: Any) -> Any:
 class _Bars:
     """A moving line for each run that is being made, and one for all together."""
 
-    def __init__(self, configs: Sequence[RunConfig]) -> None:
+    def __init__(self, configs: Sequence[Configuration]) -> None:
         self.console = Console(stderr=True)
         self.progress = Progress(
             TextColumn("{task.description}"),
@@ -79,7 +75,7 @@ class _Bars:
     def __exit__(self, *_: object) -> None:
         self.progress.stop()
 
-    def observe(self, config: RunConfig, event: str, details: dict[str, Any]) -> None:
+    def observe(self, config: Configuration, event: str, details: dict[str, Any]) -> None:
         """Move the lines."""
         key = config.fingerprint()
         if event == "run_begins":
@@ -88,19 +84,12 @@ class _Bars:
         elif event == "run_ends":
             self._end(config, details)
         elif event == "step":
-            self._move(config, details)
+            done, note = config.share_done(details), config.news(event, details)
+            self.progress.update(self.lines[key], completed=done, note=note)
         elif event == "evaluation":
-            seen = details["scores"][: details["task"] + 1]
-            self.progress.update(self.lines[key], note=f"mean accuracy {sum(seen) / len(seen):.3f}")
+            self.progress.update(self.lines[key], note=config.news(event, details))
 
-    def _move(self, config: RunConfig, details: dict[str, Any]) -> None:
-        tasks = config.tasks or benchmark(config.benchmark).tasks
-        within = details["epoch"] + details["batch"] / details["batches"]
-        done = (details["task"] + within / config.make_plan().epochs) / tasks
-        note = f"task {details['task'] + 1}/{tasks} loss {details['loss']:.3f}"
-        self.progress.update(self.lines[config.fingerprint()], completed=done, note=note)
-
-    def _end(self, config: RunConfig, details: dict[str, Any]) -> None:
+    def _end(self, config: Configuration, details: dict[str, Any]) -> None:
         line = self.lines.pop(config.fingerprint(), None)
         if line is not None:
             self.progress.remove_task(line)

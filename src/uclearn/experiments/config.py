@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from typing import Any, Literal, Self
 
 import torch
@@ -34,18 +35,11 @@ Preset = Literal["best", "paper"]
 LARGEST_SEED = 2**31 - 1
 
 
-class RunConfig(Settings):
-    """One run: a benchmark, a method, a seed, and every setting.
-
-    >>> from uclearn.experiments import resolve
-    >>> config = resolve("permuted-mnist", "ucl", preset="paper")
-    >>> config.setting("ucl", "beta"), config.make_plan().epochs
-    (0.03, 100)
-    >>> RunConfig.from_json(config.to_json()) == config
-    True
-    """
+class Configuration(Settings):
+    """What the configurations of all kinds of runs share: a method, a seed, and every setting."""
 
     benchmark: str
+    """The name of what is learned."""
     method: str
     """A method, or one with wrappers: `vcl+coreset`."""
     preset: Preset = "best"
@@ -55,29 +49,17 @@ class RunConfig(Settings):
     tasks: int | None = None
     """Only the first so many; None: all."""
     scale: float | None = Field(default=None, gt=0, lt=1)
-    """A mark: to save time, epochs were cut to this share of the preset's; None: they were not."""
+    """A mark: to save time, the run was cut to this share of the preset's; None: it was not."""
     plan: SerializeAsAny[Settings]
-    network: NetworkSettings = NetworkSettings()
     settings: SerializeAsAny[Settings]
     """By part of the method."""
-    data: DataSettings = DataSettings()
     changed: tuple[str, ...] = ()
     """A note for readers: what differs from the preset, as `key=value`."""
-
-    @field_validator("benchmark")
-    @classmethod
-    def _known_benchmark(cls, name: str) -> str:
-        return benchmark(name).name
 
     @field_validator("method")
     @classmethod
     def _known_method(cls, name: str) -> str:
         return "+".join(parts(name))
-
-    @field_validator("plan", mode="before")
-    @classmethod
-    def _typed_plan(cls, value: object) -> Settings:
-        return validated(plan_settings(), value, "plan")
 
     @field_validator("settings", mode="before")
     @classmethod
@@ -86,18 +68,17 @@ class RunConfig(Settings):
             return Settings()
         return validated(method_settings(info.data["method"]), value)
 
-    @after_validation(mode="after")
-    def _makes_sense(self) -> Self:
-        _check_tasks(self.benchmark, self.tasks)
-        check_network(self.benchmark, self.network)
-        _check_plan(self.make_plan())
-        # the constructors know their ranges: let them say so now and not in an hour
-        build(self.method, trial.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1))
-        return self
+    def task_count(self) -> int:
+        """How many tasks are learned."""
+        raise NotImplementedError
 
-    def make_plan(self, checkpoint_seconds: float = 30.0) -> Plan:
-        """The plan, with the run's seed."""
-        return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
+    def share_done(self, step: Mapping[str, Any]) -> float:
+        """How much of the run is over at a `step` event, 0 to 1."""
+        raise NotImplementedError
+
+    def news(self, event: str, details: Mapping[str, Any]) -> str:
+        """An event in a few words; empty: nothing to tell."""
+        raise NotImplementedError
 
     def setting(self, part: str, key: str) -> Any:
         """One setting of a part of the method."""
@@ -125,7 +106,7 @@ class RunConfig(Settings):
         return json.dumps(self.document(), sort_keys=True)
 
     @classmethod
-    def from_json(cls, text: str) -> RunConfig:
+    def from_json(cls, text: str) -> Self:
         """Back from `to_json`, or from a document in config.json."""
         try:
             return cls.model_validate_json(text)
@@ -133,7 +114,7 @@ class RunConfig(Settings):
             raise SettingError(first_problem(error)) from error
 
     @classmethod
-    def from_document(cls, document: object) -> RunConfig:
+    def from_document(cls, document: object) -> Self:
         """From plain dicts and lists, such as a config.json or a TOML file hold."""
         try:
             text = json.dumps(document)
@@ -158,6 +139,66 @@ class RunConfig(Settings):
         scaled = "" if self.scale is None else f"-scale{self.scale:g}"
         group = f"{self.method}-{self.preset}{scaled}-{self.fingerprint(with_seed=False)}"
         return f"{self.benchmark}/{group}/seed-{self.seed}"
+
+    def check_method(self) -> None:
+        """The constructors know their ranges: let them say so now and not in an hour."""
+        build(self.method, trial.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1))
+
+
+class RunConfig(Configuration):
+    """One run of supervised learning: a benchmark, a method, a seed, and every setting.
+
+    >>> from uclearn.experiments import resolve
+    >>> config = resolve("permuted-mnist", "ucl", preset="paper")
+    >>> config.setting("ucl", "beta"), config.make_plan().epochs
+    (0.03, 100)
+    >>> RunConfig.from_json(config.to_json()) == config
+    True
+    """
+
+    network: NetworkSettings = NetworkSettings()
+    data: DataSettings = DataSettings()
+
+    @field_validator("benchmark")
+    @classmethod
+    def _known_benchmark(cls, name: str) -> str:
+        return benchmark(name).name
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _typed_plan(cls, value: object) -> Settings:
+        return validated(plan_settings(), value, "plan")
+
+    @after_validation(mode="after")
+    def _makes_sense(self) -> Self:
+        _check_tasks(self.benchmark, self.tasks)
+        check_network(self.benchmark, self.network)
+        _check_plan(self.make_plan())
+        self.check_method()
+        return self
+
+    def task_count(self) -> int:
+        """How many tasks are learned."""
+        return self.tasks or benchmark(self.benchmark).tasks
+
+    def share_done(self, step: Mapping[str, Any]) -> float:
+        """How much of the run is over at a `step` event, 0 to 1."""
+        within = step["epoch"] + step["batch"] / step["batches"]
+        return float((step["task"] + within / self.make_plan().epochs) / self.task_count())
+
+    def news(self, event: str, details: Mapping[str, Any]) -> str:
+        """An event in a few words; empty: nothing to tell."""
+        if event == "step":
+            return f"task {details['task'] + 1}/{self.task_count()} loss {details['loss']:.3f}"
+        if event == "evaluation":
+            seen = details["scores"][: details["task"] + 1]
+            learned = f"{details['task'] + 1}/{self.task_count()}"
+            return f"task {learned}, accuracy {sum(seen) / len(seen):.3f}"
+        return ""
+
+    def make_plan(self, checkpoint_seconds: float = 30.0) -> Plan:
+        """The plan, with the run's seed."""
+        return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
 
 
 _EXAMPLE = torch.zeros(1, trial.FEATURES)

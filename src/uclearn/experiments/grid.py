@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from uclearn.errors import UclearnError
-from uclearn.experiments.config import RunConfig
-from uclearn.experiments.run import stored_config
+from uclearn.experiments.config import Configuration
+from uclearn.experiments.kinds import stored_config
 from uclearn.experiments.worker import Order, State, execute, work
 from uclearn.storage.records import Summary, read_summary
 
-GridObserver = Callable[[RunConfig, str, dict[str, Any]], None]
+GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
 """Told (run, event, details): the events of `learn`, and `run_begins` and `run_ends`."""
 
 
@@ -29,7 +29,7 @@ GridObserver = Callable[[RunConfig, str, dict[str, Any]], None]
 class Result:
     """What became of one run."""
 
-    config: RunConfig
+    config: Configuration
     folder: Path
     state: State
     message: str = ""
@@ -47,13 +47,13 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def placed(configs: Iterable[RunConfig], out: Path) -> dict[Path, RunConfig]:
+def placed(configs: Iterable[Configuration], out: Path) -> dict[Path, Configuration]:
     """Runs by their folders below `out`; of the same run twice there is one."""
     return {out / config.folder_name(): config for config in configs}
 
 
 def run_all(
-    jobs: Mapping[Path, RunConfig],
+    jobs: Mapping[Path, Configuration],
     *,
     data: Path | None = None,
     workers: int | None = None,
@@ -101,7 +101,7 @@ class _Worker:
 
 
 class _Grid:
-    def __init__(self, configs: Mapping[Path, RunConfig], observer: GridObserver) -> None:
+    def __init__(self, configs: Mapping[Path, Configuration], observer: GridObserver) -> None:
         self.configs, self.observer = configs, observer
         self.results: dict[Path, Result] = {}
         self.workers: list[_Worker] = []
@@ -131,23 +131,30 @@ class _Grid:
     def run(self, orders: Sequence[Order], at_once: int) -> None:
         """Keep `at_once` processes busy until nothing is left."""
         waiting = list(reversed(orders))
-        while self.workers or (waiting and not self.stopping):
-            try:
-                while waiting and not self.stopping and len(self.workers) < at_once:
-                    self._start(waiting.pop())
-                self._listen()
-            except KeyboardInterrupt:
-                # the workers got the same signal and are saving; a second one does not wait
-                for worker in self.workers if self.stopping else []:
-                    worker.process.terminate()
-                self.stopping = True
+        try:
+            while self.workers or (waiting and not self.stopping):
+                self._keep_busy(waiting, at_once)
+        finally:  # they may have processes of their own and are no daemons: nobody else ends them
+            for worker in self.workers:
+                worker.process.terminate()
         for order in reversed(waiting):
             self._note(Path(order.folder), "stopped", "not begun")
+
+    def _keep_busy(self, waiting: list[Order], at_once: int) -> None:
+        try:
+            while waiting and not self.stopping and len(self.workers) < at_once:
+                self._start(waiting.pop())
+            self._listen()
+        except KeyboardInterrupt:
+            # the workers got the same signal and are saving; a second one does not wait
+            for worker in self.workers if self.stopping else []:
+                worker.process.terminate()
+            self.stopping = True
 
     def _start(self, order: Order) -> None:
         context = get_context("spawn")  # a fork would copy torch's threads in mid-air
         receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(order, sender), daemon=True)
+        process = context.Process(target=work, args=(order, sender))
         process.start()
         sender.close()
         self.workers.append(_Worker(Path(order.folder), process, receiver))

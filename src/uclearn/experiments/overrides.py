@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import json
 import re
@@ -105,47 +106,59 @@ def resolve(
     >>> config.changed
     ('plan.epochs=3', 'ewc.strength=7.0')
     """
-    overrides = overrides or {}
     original = preset_document(benchmark, method, preset)
-    document = {**preset_document(benchmark, method, preset), "seed": seed, "scale": scale}
+    document = copy.deepcopy({**original, "seed": seed, "scale": scale})
     _shrink_epochs(document, scale)
-    others = {part for other in methods for part in parts(other)} - set(parts(method))
-    for key, value in overrides.items():
-        if key.partition(".")[0] not in others:
-            _put(document, key, value, method)
-        else:
-            _check_key(key, "+".join(sorted(others)))
-    document["changed"] = list(_differences(original, document))
+    put_all(document, overrides or {}, supervised(), methods)
+    document["changed"] = list(differences(original, document))
     return RunConfig.from_document(document)
 
 
-def settable(method: str) -> list[str]:
-    """Every dotted key that can be set for a method.
+Groups = Mapping[str, Iterable[str]]
+"""The groups of settings that a kind of run has beside those of its method: their keys."""
 
-    >>> "plan.epochs" in settable("ucl"), "ucl.beta" in settable("ucl")
-    (True, True)
-    """
-    groups: dict[str, Iterable[str]] = {
+
+def supervised() -> Groups:
+    """The groups of a run of supervised learning."""
+    return {
         "plan": plan_settings().model_fields,
         "network": NetworkSettings.model_fields,
         "data": DataSettings.model_fields,
     }
-    groups |= {part: part_settings(part).model_fields for part in method.split("+")}
-    return ["tasks", *(f"{group}.{key}" for group, keys in groups.items() for key in keys)]
 
 
-def _put(document: dict[str, Any], key: str, value: Any, method: str) -> None:
-    _check_key(key, method)
-    if key == "tasks":
-        document["tasks"] = value
-        return
-    group, setting = key.split(".")
-    home = document if group in ("plan", "network", "data") else document["settings"]
-    home[group][setting] = value
+def settable(method: str, groups: Groups | None = None) -> list[str]:
+    """Every dotted key that can be set for a method; `groups` None: in supervised learning.
+
+    >>> "plan.epochs" in settable("ucl"), "ucl.beta" in settable("ucl")
+    (True, True)
+    """
+    own = {part: part_settings(part).model_fields for part in method.split("+")}
+    every = {**(supervised() if groups is None else groups), **own}
+    return ["tasks", *(f"{group}.{key}" for group, keys in every.items() for key in keys)]
 
 
-def _check_key(key: str, method: str) -> None:
-    known = settable(method)
+def put_all(
+    document: dict[str, Any], overrides: Overrides, groups: Groups, methods: Iterable[str] = ()
+) -> None:
+    """Set in the document of a configuration what `overrides` say; settings of other `methods`
+    that it is compared with are passed over."""
+    method = document["method"]
+    others = {part for other in methods for part in parts(other)} - set(parts(method))
+    for key, value in overrides.items():
+        if key.partition(".")[0] in others:
+            _check_key(key, "+".join(sorted(others)), groups)
+            continue
+        _check_key(key, method, groups)
+        group, _, setting = key.rpartition(".")
+        if group:
+            (document if group in groups else document["settings"])[group][setting] = value
+        else:
+            document[key] = value
+
+
+def _check_key(key: str, method: str, groups: Groups) -> None:
+    known = settable(method, groups)
     if key in known:
         return
     group = key.partition(".")[0]
@@ -176,14 +189,15 @@ def _shrink_epochs(document: dict[str, Any], scale: float | None) -> None:
                 settings[key] = max(1, round(value * scale))
 
 
-def _differences(original: Any, document: Any, place: str = "") -> Iterable[str]:
+def differences(original: Any, document: Any, place: str = "") -> Iterable[str]:
+    """What was changed, as `key=value`."""
     for key, value in original.items():
         if place == "" and key == "scale":
             continue  # has its own mark
         name = f"{place}{key}"
         if isinstance(value, dict):
             inner = "" if key == "settings" else f"{name}."
-            yield from _differences(value, document[key], inner)
+            yield from differences(value, document[key], inner)
         elif document[key] != value and list(_listed(document[key])) != list(_listed(value)):
             yield f"{name}={_shown(document[key])}"
 

@@ -12,6 +12,7 @@ import torch
 from uclearn.errors import DataError
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.kept import parameters_kept
+from uclearn.experiments.kinds import begun_document, stored_config
 from uclearn.experiments.memory_use import forget_peak, peak_memory
 from uclearn.experiments.nodes import node_digest, node_states
 from uclearn.experiments.prepare import Prepared, prepare
@@ -20,10 +21,7 @@ from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
 from uclearn.storage.environment import environment
 from uclearn.storage.recorder import RunRecorder, open_run
 from uclearn.storage.records import (
-    CONFIG_NAME,
-    SUMMARY_NAME,
     Summary,
-    read_document,
     read_run,
     read_summary,
 )
@@ -57,11 +55,9 @@ def run(
         command: what was typed, to be noted in the summary.
     """
     summary = read_summary(folder)
-    begun = stored_config(folder)
-    if summary is not None and begun == config.fingerprint():
+    if summary is not None and stored_config(folder) == config.fingerprint():
         return summary
-    # the same run, though a note in it may have been worded differently: its own words count
-    document = config.document() if begun != config.fingerprint() else _document(folder)
+    document = begun_document(folder, config)
     with open_run(folder, document, f"uclearn run {config.folder_name()}") as recorder:
         if recorder.summary is not None:
             return recorder.summary
@@ -87,27 +83,6 @@ def finished_summary(folder: Path) -> Summary:
     if summary is None:
         raise DataError(f"The run in {folder} is not complete. `uclearn resume {folder}` goes on.")
     return summary
-
-
-def stored_config(folder: Path) -> str | None:
-    """The fingerprint of the run that was begun in `folder`; None: there is none that can be read
-    by this version. Of a finished run the summary alone may have been kept."""
-    begun = read_document(folder / CONFIG_NAME, "config") or read_document(
-        folder / SUMMARY_NAME, "summary"
-    )
-    if begun is None:
-        return None
-    try:
-        return RunConfig.from_document(begun["config"]).fingerprint()
-    except ValueError:  # settings that this version does not know
-        return None
-
-
-def _document(folder: Path) -> Mapping[str, Any]:
-    begun = read_document(folder / CONFIG_NAME, "config")
-    assert begun is not None
-    config: Mapping[str, Any] = begun["config"]
-    return config
 
 
 class _Journal:

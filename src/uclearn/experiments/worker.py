@@ -46,8 +46,7 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
     """Make the run here; what became of it, and why."""
     import torch
 
-    from uclearn.experiments.config import RunConfig
-    from uclearn.experiments.run import run
+    from uclearn.experiments.kinds import make_run, read_config_json
     from uclearn.storage.lock import FolderBusyError
     from uclearn.training.session import StoppedError
 
@@ -61,15 +60,15 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
     torch.set_num_threads(order.threads)
     folder = Path(order.folder)
     try:
-        config = RunConfig.from_json(order.config)
         data = None if order.data is None else Path(order.data)
-        run(
-            config,
+        make_run(
+            read_config_json(order.config),
             folder,
             data,
             tell_first,
             checkpoint_seconds=order.checkpoint_seconds,
             command=order.command,
+            processes=order.threads,
         )
     except FolderBusyError as error:
         return "busy", str(error)

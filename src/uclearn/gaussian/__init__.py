@@ -13,7 +13,7 @@ from uclearn.gaussian.convert import (
     require_convertible,
     survey,
 )
-from uclearn.gaussian.draws import use_means, use_samples
+from uclearn.gaussian.draws import hold_draws, use_means, use_samples
 from uclearn.gaussian.layers import GaussianLayer, Sampling
 from uclearn.gaussian.noise import Noise, NoiseKind
 
@@ -25,6 +25,7 @@ __all__ = [
     "Survey",
     "convert",
     "export",
+    "hold_draws",
     "register_layer",
     "register_norm",
     "require_convertible",

@@ -34,6 +34,43 @@ def use_samples(model: nn.Module) -> Iterator[None]:
 
 
 @contextmanager
+def hold_draws(model: nn.Module) -> Iterator[None]:
+    """Within: every call of `model` draws the same numbers as the first; afterwards new ones follow.
+
+    With `sampling="weight"` that is one draw of the weights, held: as the optimiser moves means and
+    standard deviations, the drawn weights move with them. Any other draw from the same stream would
+    be repeated too, so only call the model itself within.
+
+    >>> import torch
+    >>> from uclearn.gaussian import convert
+    >>> net = convert(nn.Sequential(nn.Linear(4, 2)), sigma=0.1).train()
+    >>> x = torch.randn(3, 4)
+    >>> with hold_draws(net):
+    ...     torch.equal(net(x), net(x))
+    True
+    >>> torch.equal(net(x), net(x))
+    False
+    """
+    layers = [module for module in model.modules() if isinstance(module, GaussianLayer)]
+    streams = list({id(layer.noise): layer.noise for layer in layers}.values())
+    starts = [stream.drawn for stream in streams]
+    ends = list(starts)
+
+    def rewind(*_: object) -> None:
+        for place, (stream, start) in enumerate(zip(streams, starts, strict=True)):
+            ends[place] = max(ends[place], stream.drawn)
+            stream.drawn = start
+
+    hook = model.register_forward_pre_hook(rewind)
+    try:
+        yield
+    finally:
+        hook.remove()
+        for stream, end in zip(streams, ends, strict=True):
+            stream.drawn = max(stream.drawn, end)
+
+
+@contextmanager
 def _override(model: nn.Module, draws: bool) -> Iterator[None]:
     layers = [module for module in model.modules() if isinstance(module, GaussianLayer)]
     before = [layer.draws for layer in layers]

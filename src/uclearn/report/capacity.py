@@ -1,106 +1,31 @@
-"""How full a network is: which nodes are certain, which are free, and where that leads.
+"""How full a network is: see `uclearn.storage.capacity`, which defines it for live models too."""
 
-A node is *certain* when its standard deviation has fallen below half of what it began with: the
-strength sigma_init / sigma is then above 2, and since eq. (4) squares it, UCL holds the node more
-than four times as firmly as one that was never needed. All others are *free* to learn. A network
-(or layer) is *full* when 95 % of its nodes are certain.
-"""
+from uclearn.storage.capacity import (
+    CERTAIN,
+    FARTHEST,
+    FULL,
+    PACE_TASKS,
+    Forecast,
+    Layer,
+    certain_share,
+    forecast,
+    layers_of,
+    outlook_words,
+)
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
-
-CERTAIN = 0.5
-"""A node is certain when its sigma is below this share of its initial value."""
-FULL = 0.95
-PACE_TASKS = 5
-"""The forecast goes on at the pace of so many last tasks."""
 SMALLEST = 1e-5
 """Standard deviations are rounded in the records; what became 0 by that is drawn as this."""
-_STANDSTILL = 0.001  # certain nodes gained per task, as a share, that count as none
 
-
-@dataclass(frozen=True)
-class Layer:
-    """One layer's nodes over the tasks of one run."""
-
-    name: str
-    sigma_init: float
-    sigma: Sequence[Sequence[float]]
-    """[task][node]"""
-
-    def certain(self) -> list[int]:
-        """How many nodes are certain after each task."""
-        return [sum(self.is_certain(value) for value in nodes) for nodes in self.sigma]
-
-    def is_certain(self, sigma: float) -> bool:
-        """A node of this layer with the standard deviation `sigma` is."""
-        return sigma < CERTAIN * self.sigma_init
-
-    @property
-    def nodes(self) -> int:
-        """How many there are."""
-        return len(self.sigma[0])
-
-
-def layers_of(events: Sequence[Mapping[str, Any]]) -> list[Layer]:
-    """The layers that the `nodes` events of a run tell of; none for other methods."""
-    told = sorted((e for e in events if e.get("event") == "nodes"), key=lambda e: e["task"])
-    if not told:
-        return []
-    return [
-        Layer(name, first["sigma_init"], [event["layers"][name]["sigma"] for event in told])
-        for name, first in told[0]["layers"].items()
-        if all(name in event["layers"] for event in told)
-    ]
-
-
-def certain_share(layers: Sequence[Layer]) -> list[float]:
-    """After each task the share of all nodes of `layers` that are certain.
-
-    >>> certain_share([Layer("0", 0.1, [[0.2, 0.04], [0.04, 0.04]])])
-    [0.5, 1.0]
-    """
-    total = sum(layer.nodes for layer in layers)
-    counts = zip(*(layer.certain() for layer in layers), strict=True)
-    return [sum(count) / total for count in counts]
-
-
-@dataclass(frozen=True)
-class Forecast:
-    """Where the share of certain nodes leads at the present pace."""
-
-    growth: float
-    """Of the share, per task."""
-    full_at: float | None
-    """The task, counted from 1 and with a fraction, after which 95 % are certain; None: never at
-    this pace."""
-
-
-def forecast(shares: Sequence[float]) -> Forecast | None:
-    """Draw the line of least squares through the last `PACE_TASKS` shares out to `FULL`.
-
-    None with less than three tasks, which make no pace. Already full: the first task from which
-    on it was.
-
-    >>> forecast([0.25, 0.5, 0.75]).full_at
-    3.8
-    """
-    if len(shares) < 3:
-        return None
-    recent = shares[-PACE_TASKS:]
-    growth = _slope(recent)
-    full_since = next((i for i in range(len(shares)) if min(shares[i:]) >= FULL), None)
-    if full_since is not None:
-        return Forecast(growth, full_since + 1.0)
-    if growth < _STANDSTILL:
-        return Forecast(growth, None)
-    return Forecast(growth, len(shares) + (FULL - shares[-1]) / growth)
-
-
-def _slope(values: Sequence[float]) -> float:
-    """Of the line of least squares through (0, values[0]), (1, values[1]), ..."""
-    middle = (len(values) - 1) / 2
-    average = sum(values) / len(values)
-    moment = sum((k - middle) * (value - average) for k, value in enumerate(values))
-    return moment / sum((k - middle) ** 2 for k in range(len(values)))
+__all__ = [
+    "CERTAIN",
+    "FARTHEST",
+    "FULL",
+    "PACE_TASKS",
+    "SMALLEST",
+    "Forecast",
+    "Layer",
+    "certain_share",
+    "forecast",
+    "layers_of",
+    "outlook_words",
+]

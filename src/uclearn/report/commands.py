@@ -24,13 +24,18 @@ def rebuilt(config: Config, seeds: Sequence[int]) -> str:
     ...          "changed": ["ewc.gamma=0.9"]}, seeds=[0, 1])
     'uclearn run split-digits --method ewc --preset best --seeds 2 --set ewc.gamma=0.9'
     """
-    words = ["uclearn", "run", benchmark_of(config), "--method", method_of(config)]
+    words = ["uclearn", *_subject(config), "--method", method_of(config)]
     if preset := config.get("preset"):
         words += ["--preset", str(preset)]
     words += ["--seeds", str(max(seeds) + 1)]  # the command counts them from 0
     for setting in changed_in(config) if "changed" in config else _all_settings(config):
         words += ["--set", setting]
     return shlex.join(words)
+
+
+def _subject(config: Config) -> list[str]:
+    acts, _, sequence = benchmark_of(config).partition("rl ")
+    return ["rl", "run", sequence] if sequence and not acts else ["run", benchmark_of(config)]
 
 
 def _all_settings(config: Config) -> list[str]:

@@ -152,7 +152,8 @@ def studies(runs: Sequence[Run]) -> list[Study]:
     comparable: dict[tuple[str, int, tuple[str, ...]], list[Run]] = {}
     for run in runs:
         if run.summary is not None:
-            tasks = len(run.summary.accuracy_matrix)
+            names = run.summary.extra.get("task_names") or ()
+            tasks = len(run.summary.accuracy_matrix) or len(names)
             key = (benchmark_of(run.config), tasks, tuple(marks(run.config)))
             comparable.setdefault(key, []).append(run)
     order = sorted(comparable, key=lambda key: (key[0], len(key[2]), -key[1], key[2]))

@@ -58,7 +58,11 @@ def benchmark_name(benchmark: str) -> str:
 
     >>> benchmark_name("row-permuted-mnist")
     'Row permuted MNIST'
+    >>> benchmark_name("rl paper-4")
+    'Reinforcement learning, paper-4'
     """
+    if benchmark.startswith("rl "):
+        return f"Reinforcement learning, {benchmark.removeprefix('rl ')}"
     name = " ".join(_DATA.get(word, word) for word in benchmark.split("-"))
     name = name.replace("CIFAR-10 100", "CIFAR-10/100").replace("cifar", "CIFAR")
     return name[:1].upper() + name[1:] if not name.startswith("not") else name

@@ -6,6 +6,7 @@ asked and how it was run, in words; all numbers come from the runs.
 
 from collections.abc import Sequence
 from pathlib import Path
+from statistics import fmean
 
 from uclearn.report.claims import Claim, claims
 from uclearn.report.collect import collect
@@ -14,6 +15,13 @@ from uclearn.report.groups import Group, Study, studies
 from uclearn.report.nodes import spreads
 from uclearn.report.paper import departures, published
 from uclearn.report.sections.ablations import ablation_families
+from uclearn.report.sections.rewards import (
+    at_the_end,
+    final_rewards,
+    rewards_by_group,
+    when_learned,
+    yardstick_of,
+)
 from uclearn.report.statistics import Estimate, estimate
 from uclearn.report.words import UNKNOWN, count, difference, duration, percent
 
@@ -59,7 +67,7 @@ def _title(folder: Path) -> str:
 def _study(study: Study) -> str:
     heading = f"### {study.name}" + (f" ({study.mark})" if study.mark else "")
     if not study.classifies:
-        return f"{heading}\n\nThese runs hold no accuracies."
+        return "\n\n".join([heading, _rewards(study), _commands(study)])
     parts = [heading, _numbers(study), _claims(claims(study))]
     parts += [_ablations(study, family) for family in ablation_families(study)]
     parts += [_nodes(study), _commands(study)]
@@ -88,6 +96,44 @@ def _row(study: Study, group: Group) -> list[str]:
         "; ".join(apart) or UNKNOWN,
         duration(sum(seconds) / len(seconds)),
     ]
+
+
+def _rewards(study: Study) -> str:
+    """What runs of reinforcement learning earned."""
+    groups = [(g, runs) for g, runs in zip(study.compared, rewards_by_group(study), strict=True)]
+    if not any(runs for _, runs in groups):
+        return "These runs hold no accuracies."
+    names = next(runs[0].names for _, runs in groups if runs)
+    header = ["Method", "Seeds", "Cumulative reward", *names, "Time per run"]
+    found = {id(group): spread_of(total) for group, total in final_rewards(study)}
+    rows = []
+    for group, runs in groups:
+        pairs = [
+            f"{fmean(when_learned(r, k) for r in runs):.0f} → "
+            f"{fmean(at_the_end(r, k) for r in runs):.0f}"
+            for k in range(len(names))
+        ]
+        seconds = fmean(summary.seconds for summary in group.summaries)
+        total = f"**{found[id(group)]}**"
+        rows.append([group.label, str(len(runs)), total, *pairs, duration(seconds)])
+    note = (
+        "Mean return of each task right after it was learned → after the last task. Cumulative "
+        "reward: normalised and summed over tasks, ± half the 95 % interval. "
+        f"{yardstick_of(study).words}"
+    )
+    return f"{table(header, rows)}\n\n{note}"
+
+
+def spread_of(found: Estimate | None) -> str:
+    """A mean with half the width of its interval.
+
+    >>> spread_of(Estimate(1.65, 3, 0.214)), spread_of(Estimate(1.65, 1, None))
+    ('1.65 ± 0.21', '1.65')
+    """
+    if found is None:
+        return UNKNOWN
+    half = "" if found.half_width is None else f" ± {found.half_width:.2f}"
+    return f"{found.mean:.2f}{half}"
 
 
 def _claims(found: Sequence[Claim]) -> str:

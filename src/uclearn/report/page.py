@@ -16,6 +16,7 @@ from uclearn.report.sections.comparison import comparison
 from uclearn.report.sections.cost import cost
 from uclearn.report.sections.matrices import matrix_figure
 from uclearn.report.sections.plane import plane_figure
+from uclearn.report.sections.rewards import rewards_figures
 from uclearn.report.sections.runs import runs
 from uclearn.report.sections.settings_used import settings_used
 from uclearn.report.sections.summary import card
@@ -36,6 +37,7 @@ class Part:
 _PARTS: tuple[tuple[str, str, Callable[[Study], Html], bool], ...] = (
     # name, title, what makes it, whether it needs accuracies
     ("numbers", "Paper and ours", comparison, True),
+    ("cumulative", "Rewards", rewards_figures, False),
     ("average", "Average accuracy", average_figure, True),
     ("tasks", "Task by task", tasks_figure, True),
     ("matrix", "Accuracy matrices", matrix_figure, True),

@@ -19,8 +19,9 @@ ABLATIONS = {
 
 
 def benchmark_of(config: Config) -> str:
-    """The name of the benchmark."""
-    return str(config.get("benchmark") or "unnamed benchmark")
+    """The name of the benchmark; a sequence of environments has `rl ` before it."""
+    name = str(config.get("benchmark") or "unnamed benchmark")
+    return f"rl {name}" if config.get("kind") == "rl" else name
 
 
 def method_of(config: Config) -> str:

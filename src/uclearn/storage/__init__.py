@@ -3,6 +3,6 @@
 Read in this order: `atomic` (whole files), `jsonl` (files that grow line by line), `lock` (one
 process per folder); `checkpoint` (the files), `container` (their bytes) and `skeleton` (what stands
 around the tensors); `records` (the results of a run), `recorder` (who writes them), `schema` (their
-versions) and `environment`. Only the three of the checkpoint import torch: results can be read
-where it is not installed.
+versions), `environment`, and `capacity` (what recorded nodes say about how full a network is). Only
+the three of the checkpoint import torch: results can be read where it is not installed.
 """

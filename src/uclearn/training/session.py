@@ -7,54 +7,29 @@ checkpoint.
 
 from __future__ import annotations
 
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from uclearn.errors import CheckpointError, UclearnError
+from uclearn.errors import CheckpointError
 from uclearn.methods.contract import Method, Step
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest, save
+from uclearn.storage.telling import Journal, Observer, StoppedError, asked_politely, without_nan
 from uclearn.tasks import TaskSequence
 from uclearn.training.evaluate import Score, correct, evaluate_all
 from uclearn.training.loop import TaskLoop
 from uclearn.training.losses import Loss, cross_entropy, squared_error
 from uclearn.training.plan import Plan
 
-Observer = Callable[[str, dict[str, Any]], None]
-"""Told (event, details) while it happens: task, step (a few times a second), epoch, evaluation,
-saved, resumed, finished."""
+__all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
 
 _KIND = "session"
 _SECONDS_BETWEEN_STEP_EVENTS = 0.25
-
-
-class StoppedError(UclearnError):
-    """The user asked to stop; the state was saved where one is kept."""
-
-
-class Journal(Protocol):
-    """Where events are kept for good, such as `uclearn.storage.recorder.RunRecorder`."""
-
-    @property
-    def position(self) -> int:
-        """How many events are recorded."""
-        ...
-
-    def append(self, event: str, details: dict[str, Any], /) -> None:
-        """Record an event."""
-        ...
-
-    def rewind(self, position: int, /) -> None:
-        """Forget the events after the first `position`."""
-        ...
 
 
 @dataclass
@@ -255,7 +230,7 @@ class _Session:
 
     def _record(self, event: str, details: dict[str, Any]) -> None:
         if self.journal is not None:
-            self.journal.append(event, _without_nan(details))
+            self.journal.append(event, without_nan(details))
         self._tell(event, **details)
 
     def _tell(self, event: str, **details: Any) -> None:
@@ -264,23 +239,12 @@ class _Session:
 
     # -- stopping --------------------------------------------------------------------------
 
-    @contextmanager
-    def stoppable(self) -> Iterator[None]:
+    def stoppable(self) -> AbstractContextManager[None]:
         """Ctrl-C asks for a stop after the present step; a second one does not wait."""
-        if self.folder is None or threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = signal.getsignal(signal.SIGINT)
+        return nullcontext() if self.folder is None else asked_politely(self._ask)
 
-        def ask(number: int, frame: Any) -> None:
-            self.asked_to_stop = True
-            signal.signal(signal.SIGINT, before)
-
-        signal.signal(signal.SIGINT, ask)
-        try:
-            yield
-        finally:
-            signal.signal(signal.SIGINT, before)
+    def _ask(self) -> None:
+        self.asked_to_stop = True
 
     def _stop(self) -> None:
         self._save()
@@ -288,14 +252,3 @@ class _Session:
             f"Stopped as asked; the state is saved in {self.folder}. The same call (or command) "
             "goes on from there."
         )
-
-
-def _without_nan(details: dict[str, Any]) -> dict[str, Any]:
-    """JSON knows no NaN: scores that cannot be had are null."""
-
-    def clean(value: Any) -> Any:
-        if isinstance(value, list):
-            return [clean(v) for v in value]
-        return None if isinstance(value, float) and value != value else value
-
-    return {key: clean(value) for key, value in details.items()}

@@ -3,15 +3,22 @@
 import math
 from collections.abc import Sequence
 
-from uclearn.report.capacity import FULL, PACE_TASKS, Forecast, Layer, certain_share, forecast
+from uclearn.report.capacity import (
+    FARTHEST,
+    FULL,
+    PACE_TASKS,
+    Forecast,
+    Layer,
+    certain_share,
+    forecast,
+    outlook_words,
+)
 from uclearn.report.chart import PERCENT_TICKS, Chart, Trace, color, draw, symbol, task_axis
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, join, paragraph, table, tag
 from uclearn.report.measures import mean_course
 from uclearn.report.sections.histograms import layer_name
 from uclearn.report.words import UNKNOWN, percent, points
-
-_FARTHEST = 3  # times as many tasks as are known: no forecast reaches beyond
 
 
 def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
@@ -71,29 +78,12 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
     )
 
 
-def outlook_words(outlook: Forecast | None, tasks: int) -> str:
-    """The forecast as a sentence.
-
-    >>> outlook_words(Forecast(0.05, 14.3), tasks=10)
-    'At its present pace the network is full after about task 15.'
-    """
-    if outlook is None:
-        return "Three tasks are needed for a forecast."
-    if outlook.full_at is None:
-        return "It is not filling up at present."
-    if outlook.full_at <= tasks:
-        return f"The network has been full since task {math.ceil(outlook.full_at)}."
-    if outlook.full_at > _FARTHEST * tasks:
-        return f"At its present pace the network is not full before task {_FARTHEST * tasks}."
-    return f"At its present pace the network is full after about task {math.ceil(outlook.full_at)}."
-
-
 def _outlook_with_seeds(outlook: Forecast | None, seeds: Sequence[Sequence[Layer]]) -> str:
     tasks = len(seeds[0][0].sigma)
     sentence = outlook_words(outlook, tasks)
     each = [forecast(certain_share(layers)) for layers in seeds]
     ends = sorted(math.ceil(one.full_at) for one in each if one and one.full_at is not None)
-    if len(ends) < len(seeds) or ends[0] == ends[-1] or ends[-1] > _FARTHEST * tasks:
+    if len(ends) < len(seeds) or ends[0] == ends[-1] or ends[-1] > FARTHEST * tasks:
         return sentence
     return f"{sentence} By seed: task {ends[0]} to {ends[-1]}."
 
@@ -110,8 +100,8 @@ def _full_words(outlook: Forecast | None, tasks: int) -> str:
         return UNKNOWN
     if outlook.full_at is None:
         return "not in sight"
-    if outlook.full_at > _FARTHEST * tasks:
-        return f"after task {_FARTHEST * tasks}"
+    if outlook.full_at > FARTHEST * tasks:
+        return f"after task {FARTHEST * tasks}"
     since = "since" if outlook.full_at <= tasks else "about"
     return f"{since} task {math.ceil(outlook.full_at)}"
 
@@ -171,7 +161,7 @@ def _horizon(tasks: int, outlook: Forecast | None) -> int:
     """Up to which task the chart goes: to the forecast, unless that is too far away."""
     if outlook is None or outlook.full_at is None:
         return tasks
-    return max(tasks, min(math.ceil(outlook.full_at), _FARTHEST * tasks))
+    return max(tasks, min(math.ceil(outlook.full_at), FARTHEST * tasks))
 
 
 def _mean(seeds: Sequence[Sequence[float]]) -> list[float]:

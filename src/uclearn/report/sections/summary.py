@@ -1,12 +1,12 @@
 """The outcome in plain words, before any figure."""
 
-from uclearn.report.capacity import certain_share, forecast
+from uclearn.report.capacity import certain_share, forecast, outlook_words
 from uclearn.report.figure import slug, swatch
 from uclearn.report.groups import COLORS, Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence
 from uclearn.report.measures import mean_course
-from uclearn.report.sections.filling import outlook_words
+from uclearn.report.sections.rewards import rewards_headline
 from uclearn.report.sections.uncertainty import node_histories
 from uclearn.report.words import count, listing, percent, points
 
@@ -31,7 +31,7 @@ def headline(study: Study) -> str:
     """What each method keeps: "UCL keeps 74 %, fine-tuning 51 %."."""
     groups = _in_a_sentence(study)
     if not groups:
-        return "These runs hold no accuracies."
+        return rewards_headline(study) or "These runs hold no accuracies."
     means = [group.accuracy.mean for group in groups if group.accuracy is not None]
     rounded = [percent(mean, 0) for mean in means]
     digits = 0 if len(set(rounded)) == len(rounded) else 1

@@ -1,0 +1,173 @@
+"""`uclearn rl`: reinforcement learning, one task after the other."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, TypeAlias
+
+import typer
+
+from uclearn.cli import options
+from uclearn.cli.choices import Command, completing, rl_study_names, sequence_names
+from uclearn.errors import SettingError
+
+app = typer.Typer(
+    help="Reinforcement learning (PPO) over a sequence of environments.", no_args_is_help=True
+)
+
+Sequence: TypeAlias = Annotated[
+    str,
+    typer.Argument(
+        help="What to learn: {sequences}, or ids of gymnasium environments with commas, as "
+        "Pendulum-v1,MountainCarContinuous-v0.",
+        autocompletion=completing(sequence_names),
+        show_default=False,
+    ),
+]
+Steps: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, help="Steps per task. Short for --set plan.steps_per_task=N."),
+]
+Scale: TypeAlias = Annotated[
+    float,
+    typer.Option(
+        min=0.0001,
+        max=1.0,
+        help="Shrink the steps to this share, to save time. Such runs are marked as scaled "
+        "wherever they are shown.",
+    ),
+]
+
+
+@app.command(cls=Command)
+def run(
+    sequence: Sequence,
+    method: options.Method = None,
+    seeds: options.Seeds = 1,
+    steps: Steps = None,
+    tasks: options.Tasks = None,
+    scale: Scale = 1.0,
+    settings: options.Set = None,
+    config: options.Config = None,
+    out: options.Out = options.DEFAULT_OUT,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Learn to act in a sequence of environments with one method.
+
+    Run the same command again and it goes on where it was stopped, or says that it is done.
+    """
+    chosen = _gathered(config, settings, steps, tasks)
+    name = options.taken(chosen, "method", method) or "ucl"
+    _make(sequence, [name], seeds, scale, chosen, out, workers, options.mode(quiet, json))
+
+
+@app.command(cls=Command)
+def compare(
+    sequence: Sequence,
+    methods: Annotated[
+        str, typer.Option(metavar="NAME,NAME,...", help="Which methods: {methods}.")
+    ] = "finetuning,ewc,ucl",
+    seeds: options.Seeds = 3,
+    steps: Steps = None,
+    tasks: options.Tasks = None,
+    scale: Scale = 1.0,
+    settings: options.Set = None,
+    config: options.Config = None,
+    out: options.Out = options.DEFAULT_OUT,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Learn to act in the same environments with several methods and seeds, in parallel.
+
+    Rewards are normalised by the range that EWC reaches, so have it among the methods.
+    """
+    chosen = _gathered(config, settings, steps, tasks)
+    if "method" in chosen:
+        raise SettingError("`method` cannot be set in a file for compare: name it here.")
+    names = list(dict.fromkeys(name.strip() for name in methods.split(",")))
+    _make(sequence, names, seeds, scale, chosen, out, workers, options.mode(quiet, json))
+
+
+@app.command(cls=Command)
+def reproduce(
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="FIGURE",
+            help="Which of: {rl_studies}.",
+            autocompletion=completing(rl_study_names),
+            show_default=False,
+        ),
+    ],
+    scale: Scale = 1.0,
+    seeds: Annotated[
+        int | None, typer.Option(min=1, help="Default: as many as it has.", show_default=False)
+    ] = None,
+    out: options.Out = options.DEFAULT_OUT,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Make a figure of the paper's reinforcement learning again, with its settings."""
+    from uclearn.cli.making import make
+    from uclearn.experiments.grid import placed
+    from uclearn.experiments.rl.reproduce import rl_study, rl_study_configs
+
+    wanted = rl_study(what)
+    mode = options.mode(quiet, json)
+    if mode == "live":
+        typer.echo(f"{what}: {wanted.title}. {wanted.note}".strip())
+        if scale < 1:
+            typer.echo(f"SCALED to {scale:g} of the steps: not to be compared with the paper.")
+    configs = rl_study_configs(what, scale=scale if scale < 1 else None, seeds=seeds)
+    _check_simulators(configs)
+    make(placed(configs, out), out, None, workers, mode, title=f"{what}: {wanted.title}")
+
+
+def _gathered(config: Any, settings: Any, steps: int | None, tasks: int | None) -> dict[str, Any]:
+    chosen = dict(options.gathered(config, settings, tasks=tasks))
+    if steps is not None:
+        chosen["plan.steps_per_task"] = steps
+    for word in ("benchmark", "preset"):
+        if word in chosen:
+            raise SettingError(f"`{word}` cannot be set in a file for rl: name the sequence here.")
+    return chosen
+
+
+def _make(
+    sequence: str,
+    methods: list[str],
+    seeds: int,
+    scale: float,
+    chosen: dict[str, Any],
+    out: Any,
+    workers: int | None,
+    mode: options.Mode,
+) -> None:
+    from uclearn.cli.making import make
+    from uclearn.experiments.grid import placed
+    from uclearn.experiments.rl.presets import resolve_rl
+
+    configs = [
+        resolve_rl(
+            sequence,
+            name,
+            seed=seed,
+            scale=scale if scale < 1 else None,
+            overrides=chosen,
+            methods=methods,
+        )
+        for seed in range(seeds)
+        for name in methods
+    ]
+    _check_simulators(configs)
+    make(placed(configs, out), out, None, workers, mode)
+
+
+def _check_simulators(configs: list[Any]) -> None:
+    """Say what is missing now, not once for each run."""
+    from uclearn.rl.environments import survey
+
+    survey([name for config in configs for name in config.environments()])

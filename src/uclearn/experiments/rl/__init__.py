@@ -1,0 +1,2 @@
+"""Experiments of reinforcement learning: the same configurations, runs and grids as for supervised
+learning, over sequences of environments."""

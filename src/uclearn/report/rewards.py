@@ -1,0 +1,102 @@
+"""What runs of reinforcement learning earned: returns, and rewards on the scale of EWC's range."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.resources import files
+
+from uclearn.report.settings import seed_of
+from uclearn.rl.scores import Reached, Scale, cumulative, normalised_curve, reached
+from uclearn.storage.records import Summary
+
+REFERENCE = "ewc"
+"""Whose range rewards are normalised by."""
+
+
+@dataclass(frozen=True)
+class Rewards:
+    """The learning curve of one run."""
+
+    seed: int
+    names: Sequence[str]
+    """Of the tasks."""
+    task: Sequence[int]
+    """Which was being learned at each evaluation."""
+    steps: Sequence[int]
+    """Of all tasks, up to each evaluation."""
+    returns: Sequence[Sequence[float]]
+    """At each evaluation the mean return of every task seen by then."""
+
+    def boundaries(self) -> list[int]:
+        """The steps after which a task was left, the last one too."""
+        return [
+            self.steps[k]
+            for k in range(len(self.task))
+            if k + 1 == len(self.task) or self.task[k + 1] != self.task[k]
+        ]
+
+
+def rewards_of(summary: Summary) -> Rewards | None:
+    """What a run earned; None for a run of supervised learning."""
+    found = summary.extra.get("rewards")
+    if not found:
+        return None
+    names = summary.extra.get("task_names") or []
+    return Rewards(seed_of(summary.config), names, found["task"], found["steps"], found["returns"])
+
+
+def ranges(references: Sequence[Rewards]) -> list[Reached]:
+    """What each task's return ranged over in all runs of the reference.
+
+    >>> ranges([Rewards(0, ["a"], [0, 0], [1, 2], [[1.0], [3.0]])])
+    [Reached(least=1.0, greatest=3.0)]
+    """
+    return reached([returns for run in references for returns in run.returns])
+
+
+def normalised_by_seed(
+    runs: Sequence[Rewards], yardstick: Sequence[Reached], scale: Scale = "range"
+) -> dict[int, list[list[float]]]:
+    """By seed the curve on the scale of the yardstick."""
+    return {run.seed: normalised_curve(run.returns, yardstick, scale) for run in runs}
+
+
+def cumulative_by_seed(
+    runs: Sequence[Rewards], yardstick: Sequence[Reached], scale: Scale = "range"
+) -> dict[int, list[float]]:
+    """By seed, at each evaluation, the normalised rewards of all tasks seen by then, summed."""
+    curves = normalised_by_seed(runs, yardstick, scale)
+    return {seed: cumulative(curve) for seed, curve in curves.items()}
+
+
+@dataclass(frozen=True)
+class Yardstick:
+    """What returns are measured by: a range for each task, and whose it is."""
+
+    ranges: Sequence[Reached]
+    words: str
+
+
+def yardstick(runs_by_method: Mapping[str, Sequence[Rewards]]) -> Yardstick:
+    """EWC's range where EWC was run, as in the paper; otherwise the range that is stored for these
+    environments; otherwise the range of all runs together."""
+    if ewc := runs_by_method.get(REFERENCE):
+        return Yardstick(ranges(ewc), "0 and 1 are the least and the most that EWC reached.")
+    every = [run for runs in runs_by_method.values() for run in runs]
+    known = stored_ranges()
+    if every and all(name in known for name in every[0].names):
+        return Yardstick(
+            [known[name] for name in every[0].names],
+            "EWC was not run: 0 and 1 are the least and the most that it reached in the runs of "
+            "this project's own reproduction.",
+        )
+    words = "EWC was not run: 0 and 1 are the least and the most that any of these runs reached."
+    return Yardstick(ranges(every), words)
+
+
+def stored_ranges() -> dict[str, Reached]:
+    """By environment, what EWC's return ranged over in the reproduction."""
+    text = (files("uclearn.report") / "assets" / "returns.json").read_text(encoding="utf-8")
+    return {name: Reached(*found) for name, found in json.loads(text).items()}

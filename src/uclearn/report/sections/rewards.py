@@ -1,0 +1,200 @@
+"""What was earned while acting: the paper's Figures 8 and 9."""
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from uclearn.report.chart import Chart, Layout, Trace, draw, line, panels, plain
+from uclearn.report.figure import figure
+from uclearn.report.groups import Group, Study
+from uclearn.report.html import Html, join, table
+from uclearn.report.labels import in_sentence
+from uclearn.report.rewards import (
+    Rewards,
+    Yardstick,
+    cumulative_by_seed,
+    normalised_by_seed,
+    rewards_of,
+    yardstick,
+)
+from uclearn.report.statistics import Estimate, estimate
+from uclearn.report.words import UNKNOWN, count, listing
+
+Course = list[float]
+
+
+def rewards_figures(study: Study) -> Html:
+    """Cumulative reward and reward per task; nothing for supervised learning."""
+    runs = rewards_by_group(study)
+    if not any(runs):
+        return Html()
+    return join([_cumulative(study, runs), _per_task(study, runs), _returns(study, runs)])
+
+
+def rewards_headline(study: Study) -> str:
+    """What each method earns in the end, all tasks taken together; empty if there is nothing."""
+    shown = [
+        f"{in_sentence(group.label)} {found.mean:.2f}"
+        for group, found in final_rewards(study)
+        if found is not None
+    ]
+    if not shown:
+        return ""
+    return f"Cumulative normalised reward after the last task: {listing(shown)}."
+
+
+def final_rewards(study: Study) -> list[tuple[Group, Estimate | None]]:
+    """By group the cumulative normalised reward after the last task, over seeds."""
+    found = []
+    for group, runs in zip(study.compared, rewards_by_group(study), strict=True):
+        courses = cumulative_by_seed(runs, yardstick_of(study).ranges)
+        found.append((group, estimate([course[-1] for course in courses.values()])))
+    return found
+
+
+def rewards_by_group(study: Study) -> list[list[Rewards]]:
+    """The learning curves of each group."""
+    return [
+        [found for summary in group.summaries if (found := rewards_of(summary)) is not None]
+        for group in study.compared
+    ]
+
+
+def yardstick_of(study: Study) -> Yardstick:
+    """What the rewards of a study are measured by."""
+    runs: dict[str, list[Rewards]] = {}
+    for group, own in zip(study.compared, rewards_by_group(study), strict=True):
+        runs.setdefault(group.method, []).extend(own)
+    return yardstick(runs)
+
+
+def _cumulative(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
+    traces = []
+    for group, runs in zip(study.compared, groups, strict=True):
+        courses = list(cumulative_by_seed(runs, yardstick_of(study).ranges).values())
+        if courses:
+            traces.append(_line(study, group, runs[0].steps, _mean(courses)))
+    chart = Chart(
+        data=traces,
+        label=f"Line chart of the cumulative normalised reward. {rewards_headline(study)}",
+        layout=_axes(groups, "sum of normalised rewards"),
+        height=380,
+    )
+    return figure(
+        study,
+        "cumulative",
+        "Cumulative normalised reward",
+        draw(chart),
+        "The rewards of all tasks met so far, each on a scale from 0 to 1, added up; mean over "
+        f"seeds. {yardstick_of(study).words} Dotted lines: the next task begins. As "
+        "Figure 8 of the paper.",
+        groups=study.compared,
+        numbers=_cumulative_numbers(study),
+        saves=True,
+    )
+
+
+def _cumulative_numbers(study: Study) -> Html:
+    rows = [
+        [group.label, *_spread(found), str(len(group.runs))]
+        for group, found in final_rewards(study)
+    ]
+    header = ["Method", "After the last task", "95 % interval", "Seeds"]
+    return table("Cumulative normalised reward", header, rows)
+
+
+def _spread(found: Estimate | None) -> list[str]:
+    if found is None:
+        return [UNKNOWN, UNKNOWN]
+    if found.low is None or found.high is None:
+        return [f"{found.mean:.2f}", UNKNOWN]
+    return [f"{found.mean:.2f}", f"{found.low:.2f} to {found.high:.2f}"]
+
+
+def _per_task(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
+    names = next(runs[0].names for runs in groups if runs)
+    charts = [_panel(study, groups, k, f"Task {k + 1}: {name}") for k, name in enumerate(names)]
+    return figure(
+        study,
+        "rewards",
+        "Reward of each task",
+        panels(charts),
+        "The normalised reward of each task while it and later ones are learned, mean over seeds: "
+        "a line that falls after its task is forgetting. Evaluated with mean weights and the most "
+        "likely actions. As Figure 9 of the paper.",
+        groups=study.compared,
+    )
+
+
+def _panel(study: Study, groups: Sequence[Sequence[Rewards]], task: int, title: str) -> Chart:
+    traces, ends = [], []
+    for group, runs in zip(study.compared, groups, strict=True):
+        curves = list(normalised_by_seed(runs, yardstick_of(study).ranges).values())
+        if not curves:
+            continue
+        seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
+        course = _mean([[curve[k][task] for k in seen] for curve in curves])
+        traces.append(_line(study, group, [runs[0].steps[k] for k in seen], course))
+        ends.append(f"{in_sentence(group.label)} {course[-1]:.2f}")
+    layout = _axes(groups, "") | {"margin": {"l": 40, "r": 8, "t": 4, "b": 24}}
+    label = f"Line chart: normalised reward of {title}. At the end: {listing(ends)}."
+    return Chart(data=traces, label=label, layout=layout, height=200, title=title)
+
+
+def _returns(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
+    """The raw numbers, which need no yardstick: right after each task, and at the end."""
+    names = next(runs[0].names for runs in groups if runs)
+    rows = []
+    for group, runs in zip(study.compared, groups, strict=True):
+        for when, pick in (("when learned", when_learned), ("at the end", at_the_end)):
+            means = [fmean(pick(run, task) for run in runs) for task in range(len(names))]
+            rows.append([f"{group.label}, {when}", *(f"{value:.0f}" for value in means)])
+    return figure(
+        study,
+        "returns",
+        "Returns in the environments’ own units",
+        table("Mean return of an episode", ["", *names], rows),
+        f"Mean over episodes and {count(len(study.groups[0].runs), 'seed')}.",
+    )
+
+
+def when_learned(run: Rewards, task: int) -> float:
+    """The mean return of a task when its turn was over."""
+    last = max(k for k, learned in enumerate(run.task) if learned == task)
+    return run.returns[last][task]
+
+
+def at_the_end(run: Rewards, task: int) -> float:
+    """The mean return of a task when the last one was learned."""
+    return run.returns[-1][task]
+
+
+def _line(study: Study, group: Group, steps: Sequence[int], course: Course) -> Trace:
+    trace = line(group, study.groups.index(group), steps, course)
+    trace["mode"] = "lines"
+    trace["hovertemplate"] = (
+        f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:.2f}}<extra></extra>"
+    )
+    return trace
+
+
+def _axes(groups: Sequence[Sequence[Rewards]], title: str) -> Layout:
+    longest = max((runs[0] for runs in groups if runs), key=lambda run: run.steps[-1])
+    ends = longest.boundaries()
+    borders = [
+        {
+            "type": "line",
+            "x0": end,
+            "x1": end,
+            "yref": "paper",
+            "y0": 0,
+            "y1": 1,
+            "line": {"color": "@line", "width": 1, "dash": "dot"},
+        }
+        for end in ends[:-1]
+    ]
+    y = {"title": {"text": title}} if title else {}
+    return {"xaxis": {"title": {"text": "steps"} if title else {}}, "yaxis": y, "shapes": borders}
+
+
+def _mean(courses: Sequence[Sequence[float]]) -> Course:
+    return [fmean(values) for values in zip(*courses, strict=True)]

@@ -1,0 +1,151 @@
+"""Many copies of one environment, stepped together in a few worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.rl.guards import check_answers, sound_actions, sound_seed
+from uclearn.rl.spaces import Spaces
+from uclearn.rl.transitions import Episode, Tally, Transition
+from uclearn.rl.workers import Worker
+
+
+class Environments:
+    """`count` environments in `workers` processes: a few processes that step many each.
+
+    The same seed and actions give the same bits, however many workers there are; `reset(seed)`
+    means the same whatever came before. After an error all workers are gone: make new ones.
+
+    Args:
+        name: an id that `gymnasium.make` knows, with Box spaces.
+        count: how many environments.
+        workers: how many processes they are spread over.
+        seed: where a `reset` without a seed starts.
+
+    >>> with Environments("Pendulum-v1", count=3, workers=1) as environments:
+    ...     environments.reset(seed=7).shape, environments.step(np.zeros((3, 1))).rewards.shape
+    ((3, 3), (3,))
+    """
+
+    def __init__(self, name: str, *, count: int = 128, workers: int = 2, seed: int = 0) -> None:
+        for argument, value in (("count", count), ("workers", workers)):
+            if value < 1:
+                raise SettingError(f"`{argument}` must be at least 1, got {value}.")
+        self.name, self.count, self.seed = name, count, sound_seed(seed)
+        bounds = [count * k // min(workers, count) for k in range(min(workers, count) + 1)]
+        self._workers = [Worker(name, a, b - a) for a, b in pairwise(bounds)]
+        with self._closed_on_error():
+            self.spaces, *_ = [worker.spaces() for worker in self._workers]
+        self._table = np.zeros(count, self.spaces.record())
+        self._tally = Tally(count)
+        self._begun = False
+
+    @property
+    def observation_size(self) -> int:
+        """Numbers in an observation."""
+        return self.spaces.observation_size
+
+    @property
+    def action_size(self) -> int:
+        """Numbers in an action."""
+        return self.spaces.action_size
+
+    def reset(self, seed: int | None = None) -> NDArray[np.float32]:
+        """Start every environment anew, number i from (seed, i).
+
+        Returns:
+            The first observations, (count, observation_size).
+        """
+        seed = self.seed if seed is None else sound_seed(seed)
+        workers = self._open()
+        with self._closed_on_error():
+            for worker in workers:
+                worker.reset(seed)
+            self._receive()
+        self._tally.begin()
+        self._begun = True
+        return self._table["observations"].copy()
+
+    def step(self, actions: ArrayLike, active: ArrayLike = True) -> Transition:
+        """Let every environment act once; where an episode ends, the next begins at once.
+
+        Args:
+            actions: (count, action_size), clipped here to the bounds of the action space.
+            active: (count,), where to act; the others stay as they are, with a reward of 0.
+        """
+        workers, shape = self._open(), (self.count, self.action_size)
+        if not self._begun:
+            raise TaskError(f"The environments {self.name!r} have not begun: call `reset` first.")
+        clipped = self.spaces.clip(sound_actions(self.name, actions, shape))
+        acting = np.broadcast_to(np.asarray(active, np.bool_), self.count)
+        with self._closed_on_error():
+            for worker in workers:
+                worker.step(acting, clipped)
+            self._receive()
+        transition = Transition(*(self._table[field].copy() for field in Transition._fields))
+        self._tally.add(transition, acting)
+        return transition
+
+    def finished(self) -> list[Episode]:
+        """The episodes completed since this was last asked."""
+        return self._tally.finished()
+
+    def close(self) -> None:
+        """End the workers; harmless if they have ended already."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.dismiss()
+        for worker in workers:
+            worker.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _open(self) -> list[Worker]:
+        if not self._workers:
+            raise TaskError(
+                f"The environments {self.name!r} are closed, by `close` or by an error. Make new "
+                "ones."
+            )
+        return self._workers
+
+    @contextmanager
+    def _closed_on_error(self) -> Iterator[None]:
+        """After an error, or Ctrl-C, answers may be on their way still: nothing can go on."""
+        try:
+            yield
+        except BaseException:
+            self.close()
+            raise
+
+    def _receive(self) -> None:
+        for worker in self._workers:
+            worker.receive(self._table)
+        check_answers(self.name, self._table)
+
+
+def survey(names: Sequence[str]) -> dict[str, Spaces]:
+    """The spaces of several environments: to find out early whether all can be had, and how wide.
+
+    >>> survey(["Pendulum-v1"])["Pendulum-v1"].action_size
+    1
+    """
+    workers = [Worker(name, 0, 1) for name in dict.fromkeys(names)]
+    try:
+        return {worker.name: worker.spaces() for worker in workers}
+    finally:
+        for worker in workers:
+            worker.close()
+
+
+__all__ = ["Environments", "Episode", "Transition", "survey"]

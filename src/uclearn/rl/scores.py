@@ -1,0 +1,101 @@
+"""From raw returns to the two figures of the paper: normalised reward per task, and its sum.
+
+Tasks pay in different coin. A return is brought to a common scale by the range that a reference
+method reached on that task while it learned the same sequence: EWC's in the paper, by its maximum
+alone in the main text, by minimum and maximum in the supplement.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Literal, NamedTuple, get_args
+
+from uclearn.errors import DataError, SettingError
+
+Scale = Literal["range", "maximum"]
+Curve = Sequence[Sequence[float]]
+"""One entry per evaluation: the mean return of every task seen by then, in the order of tasks."""
+
+
+class Reached(NamedTuple):
+    """The least and the greatest mean return of a task over a whole run."""
+
+    least: float
+    greatest: float
+
+
+def reached(curve: Curve) -> list[Reached]:
+    """What each task's return ranged over, for a reference run.
+
+    >>> reached([[1.0], [3.0], [2.0, -1.0]])
+    [Reached(least=1.0, greatest=3.0), Reached(least=-1.0, greatest=-1.0)]
+    """
+    tasks = max((len(returns) for returns in curve), default=0)
+    by_task = [[r[task] for r in curve if len(r) > task] for task in range(tasks)]
+    return [Reached(min(own), max(own)) for own in by_task]
+
+
+def normalised(value: float, reference: Reached, scale: Scale = "range") -> float:
+    """(value - least) / (greatest - least), or value / greatest.
+
+    Where the reference never moved off one value (or, by the maximum, never got above 0) there is
+    no scale to measure by, and the answer is NaN.
+
+    >>> normalised(2.0, Reached(1.0, 3.0)), normalised(2.0, Reached(1.0, 4.0), "maximum")
+    (0.5, 0.5)
+    """
+    if scale not in get_args(Scale):
+        raise SettingError(f"`scale` must be one of {', '.join(get_args(Scale))}, got {scale!r}.")
+    if scale == "maximum":
+        return value / reference.greatest if reference.greatest > 0 else math.nan
+    width = reference.greatest - reference.least
+    return (value - reference.least) / width if width > 0 else math.nan
+
+
+def normalised_curve(
+    curve: Curve, references: Sequence[Reached], scale: Scale = "range"
+) -> list[list[float]]:
+    """Every return of a run on the reference's scale; shaped as `curve`."""
+    for returns in curve:
+        if len(returns) > len(references):
+            raise DataError(
+                f"`references` must hold a range for each of the {len(returns)} tasks, got "
+                f"{len(references)}. Take them from a run over the same sequence: `reached(curve)`."
+            )
+    return [
+        [normalised(v, r, scale) for v, r in zip(returns, references, strict=False)]
+        for returns in curve
+    ]
+
+
+def cumulative(curve: Curve) -> list[float]:
+    """For each evaluation the sum over the tasks seen by then; tasks without a scale count 0.
+
+    >>> cumulative([[0.5], [0.5, 1.0], [0.25, float("nan")]])
+    [0.5, 1.5, 0.25]
+    """
+    return [math.fsum(v for v in returns if not math.isnan(v)) for returns in curve]
+
+
+def choose_references(
+    curves: Mapping[str, Curve],
+    stored: Sequence[Reached] | None = None,
+    method: str = "ewc",
+) -> list[Reached]:
+    """The ranges to normalise by: those of `method` where it was run, otherwise stored ones.
+
+    Args:
+        curves: of the runs that are compared, by method.
+        stored: ranges from elsewhere, one per task.
+        method: whose range counts; the paper's is EWC.
+    """
+    if method in curves:
+        return reached(curves[method])
+    if stored is None:
+        raise DataError(
+            f"Returns of different tasks are compared on the scale of {method}, which is not among "
+            f"the runs: {', '.join(curves) or 'none'}. Run it over the same sequence, or pass "
+            "`stored` ranges."
+        )
+    return list(stored)

@@ -1,0 +1,102 @@
+"""Rewards on a common scale, in the page and in Markdown: against numbers worked out by hand."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.report.runs import config, write_run
+from uclearn.report import write_report
+from uclearn.report.collect import collect
+from uclearn.report.commands import rebuilt
+from uclearn.report.groups import Study, studies
+from uclearn.report.rewards import Rewards, cumulative_by_seed, ranges, yardstick
+from uclearn.report.sections.rewards import final_rewards, rewards_headline, yardstick_of
+
+
+def earned(returns: list[list[float]], seed: int = 0) -> Rewards:
+    task = [len(now) - 1 for now in returns]
+    return Rewards(seed, ["a", "b"], task, list(range(10, 10 * len(task) + 10, 10)), returns)
+
+
+EWC = [[0.0], [10.0], [8.0, -2.0], [4.0, 2.0]]
+"""Task a ranges over 0 to 10, task b over -2 to 2."""
+UCL = [[5.0], [10.0], [10.0, 0.0], [9.0, 1.0]]
+
+
+def write(folder: Path, method: str, returns: list[list[float]], seed: int = 0) -> None:
+    found = earned(returns)
+    rewards = {"task": found.task, "steps": found.steps, "returns": returns}
+    wanted: dict[str, Any] = {**config(method, seed, benchmark="paper-4"), "kind": "rl"}
+    extra = {"rewards": rewards, "task_names": found.names}
+    write_run(folder / f"{method}{seed}", wanted, [], extra=extra)
+
+
+def study_of(folder: Path) -> Study:
+    (study,) = studies(collect([folder]).complete)
+    return study
+
+
+def test_the_sum_is_that_of_the_normalised_rewards() -> None:
+    by_ewc = ranges([earned(EWC)])
+    # (9 - 0)/10 + (1 + 2)/4 = 0.9 + 0.75
+    assert cumulative_by_seed([earned(UCL)], by_ewc)[0] == pytest.approx([0.5, 1.0, 1.5, 1.65])
+    by_maximum = cumulative_by_seed([earned(UCL)], by_ewc, "maximum")[0]
+    assert by_maximum[-1] == pytest.approx(0.9 + 0.5)
+
+
+def test_the_yardstick_is_ewc_then_what_is_stored_then_all_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    runs = {"ucl": [earned(UCL)], "ewc": [earned(EWC)]}
+    assert yardstick(runs).ranges == [(0.0, 10.0), (-2.0, 2.0)]
+    del runs["ewc"]
+    assert yardstick(runs).ranges == [(5.0, 10.0), (0.0, 1.0)]
+    assert "any of these runs" in yardstick(runs).words
+    kept = {"a": (0.0, 100.0), "b": (0.0, 50.0)}
+    monkeypatch.setattr("uclearn.report.rewards.stored_ranges", lambda: kept)
+    assert yardstick(runs).ranges == [(0.0, 100.0), (0.0, 50.0)]
+
+
+def test_a_study_says_what_each_method_earned(tmp_path: Path) -> None:
+    for seed in range(2):
+        write(tmp_path, "ucl", UCL, seed)
+        write(tmp_path, "ewc", EWC, seed)
+    study = study_of(tmp_path)
+    assert study.name == "Reinforcement learning, paper-4, 2 tasks"
+    assert yardstick_of(study).ranges == [(0.0, 10.0), (-2.0, 2.0)]
+    found = {group.method: estimate for group, estimate in final_rewards(study)}
+    assert found["ucl"] is not None
+    assert found["ucl"].mean == pytest.approx(1.65)
+    assert found["ewc"] is not None
+    assert found["ewc"].mean == pytest.approx(0.4 + 1.0)
+    assert "UCL 1.65" in rewards_headline(study)
+
+
+def test_the_page_and_the_tables_hold_the_numbers(tmp_path: Path) -> None:
+    write(tmp_path, "ucl", UCL)
+    write(tmp_path, "ewc", EWC)
+    for name in ("page.html", "tables.md"):
+        write_report([tmp_path], tmp_path / name)
+        text = (tmp_path / name).read_text()
+        assert "1.65" in text
+        assert "1.40" in text
+
+
+def test_boundaries_are_where_a_task_was_left() -> None:
+    assert earned(EWC).boundaries() == [20, 40]
+
+
+def test_a_task_on_which_the_reference_never_moved_counts_nothing() -> None:
+    still = ranges([earned([[1.0], [1.0, 5.0]])])
+    (course,) = cumulative_by_seed([earned([[3.0], [3.0, 9.0]])], still).values()
+    assert course == [0.0, 0.0]
+    assert not any(math.isnan(value) for value in course)
+
+
+def test_the_command_of_such_a_run_is_of_its_kind() -> None:
+    wanted = {"kind": "rl", "benchmark": "paper-4", "method": "ewc", "changed": []}
+    assert rebuilt(wanted, [0]).startswith("uclearn rl run paper-4 --method ewc --seeds 1")

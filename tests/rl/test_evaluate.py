@@ -1,0 +1,65 @@
+"""Playing: returns against a plain loop, and which environments act."""
+
+import gymnasium
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from tests.rl.strange import HERE
+from uclearn.errors import SettingError
+from uclearn.rl.environments import Environments
+from uclearn.rl.evaluate import play
+
+
+def swing(observations: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Push along with the speed."""
+    return 2 * np.sign(observations[:, 2:])
+
+
+def test_returns_are_those_of_a_plain_loop() -> None:
+    played = play("Pendulum-v1", swing, episodes=3, seed=8)
+    for i, earned in enumerate(played):
+        plain, total, over = gymnasium.make("Pendulum-v1"), 0.0, False
+        own_seed = int(np.random.SeedSequence([8, i]).generate_state(1)[0])
+        shown, _ = plain.reset(seed=own_seed)
+        while not over:
+            shown, reward, terminated, truncated, _ = plain.step(swing(shown[None])[0])
+            total += float(np.float32(reward))
+            over = terminated or truncated
+        assert earned == total
+
+
+def test_each_environment_plays_one_episode_and_rests() -> None:
+    """Counter's episodes last three steps, so whatever is earned later would show."""
+    acted: list[float] = []
+
+    def act(observations: NDArray[np.float32]) -> NDArray[np.float32]:
+        acted.append(observations[0, 0])
+        return np.array([[0.5, 0], [0.25, 0], [1.0, 0]], np.float32)
+
+    with Environments(f"{HERE}:Counter-v0", count=3, workers=2) as environments:
+        assert play(environments, act, episodes=2, seed=0).tolist() == [1.5, 0.75]
+        assert acted == [0, 1, 2]
+        assert environments.finished() == []
+        rested = environments.step(np.zeros((3, 2)), np.array([False, False, True]))
+        assert rested.observations[2].tolist() == [1, 0, 0]  # the third had not played
+
+
+def test_the_same_seed_plays_the_same_again() -> None:
+    with Environments("HopperBulletEnv-v0", count=2, workers=1) as environments:
+
+        def stand(shown: NDArray[np.float32]) -> NDArray[np.float32]:
+            return np.tanh(shown[:, :3])
+
+        first, other, again = (
+            play(environments, stand, episodes=2, seed=s).tolist() for s in (1, 2, 1)
+        )
+    assert first == again
+    assert first != other
+
+
+def test_more_episodes_than_environments_are_refused() -> None:
+    with Environments("Pendulum-v1", count=2, workers=1) as environments:
+        for episodes in (0, 3):
+            with pytest.raises(SettingError, match=rf"between 1 and .*, 2, got {episodes}"):
+                play(environments, swing, episodes=episodes, seed=0)

@@ -1,0 +1,63 @@
+"""Normalised and cumulative rewards, by hand."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from uclearn.errors import DataError, SettingError
+from uclearn.rl.scores import (
+    Reached,
+    choose_references,
+    cumulative,
+    normalised,
+    normalised_curve,
+    reached,
+)
+
+EWC = [[10.0], [50.0], [30.0, -4.0], [20.0, 4.0]]
+UCL = [[0.0], [40.0], [50.0, 0.0], [60.0, 2.0]]
+
+
+def test_by_hand_with_the_range_of_ewc() -> None:
+    """Task 1 ranged over 10..50, task 2 over -4..4."""
+    references = choose_references({"ewc": EWC, "ucl": UCL})
+    assert references == [Reached(10.0, 50.0), Reached(-4.0, 4.0)]
+    curve = normalised_curve(UCL, references)
+    assert curve == [[-0.25], [0.75], [1.0, 0.5], [1.25, 0.75]]
+    assert cumulative(curve) == [-0.25, 0.75, 1.5, 2.0]
+
+
+def test_by_hand_with_the_maximum_of_ewc() -> None:
+    curve = normalised_curve(UCL, reached(EWC), "maximum")
+    assert curve == [[0.0], [0.8], [1.0, 0.0], [1.2, 0.5]]
+    assert cumulative(curve) == [0.0, 0.8, 1.0, 1.7]
+
+
+def test_the_reference_itself_lies_between_0_and_1_and_touches_both() -> None:
+    curve = normalised_curve(EWC, reached(EWC))
+    for task in (0, 1):
+        own = [row[task] for row in curve if len(row) > task]
+        assert (min(own), max(own)) == (0.0, 1.0)
+
+
+def test_what_has_no_scale_is_nan_and_counts_nothing() -> None:
+    assert math.isnan(normalised(3.0, Reached(2.0, 2.0)))
+    assert math.isnan(normalised(-100.0, Reached(-900.0, -200.0), "maximum"))
+    assert cumulative([[math.nan, 0.5]]) == [0.5]
+
+
+def test_stored_references_stand_in_for_ewc() -> None:
+    stored = [Reached(0.0, 100.0), Reached(0.0, 10.0)]
+    assert choose_references({"ucl": UCL}, stored) == stored
+    assert choose_references({"ucl": UCL, "ewc": EWC}, stored) == reached(EWC)
+    with pytest.raises(DataError, match=r"scale of ewc, which is not among the runs: ucl\. Run it"):
+        choose_references({"ucl": UCL})
+
+
+def test_refusals() -> None:
+    with pytest.raises(DataError, match="a range for each of the 2 tasks, got 1"):
+        normalised_curve(UCL, [Reached(0.0, 1.0)])
+    with pytest.raises(SettingError, match="`scale` must be one of range, maximum, got 'mean'"):
+        normalised(1.0, Reached(0.0, 1.0), "mean")  # type: ignore[arg-type]
