@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 
@@ -9,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from uclearn.gaussian import GaussianLayer, convert, use_means, use_samples
+from uclearn.gaussian import GaussianLayer, convert, hold_draws, use_means, use_samples
 
 Context = Callable[[nn.Module], AbstractContextManager[None]]
 
@@ -82,3 +83,39 @@ def test_a_part_of_a_network_can_be_switched_alone() -> None:
     with use_samples(net.get_submodule("0")):
         assert is_noisy(net, x)
         assert not is_noisy(net.get_submodule("2"), torch.randn(2, 6))
+
+
+def test_held_draws_are_one_draw_of_the_weights() -> None:
+    """Within, every call sees the first call's weights; as means move, the drawn weights follow."""
+    net, x = network().train(), torch.randn(2, 4)
+    twin = copy.deepcopy(net)
+    with hold_draws(net):
+        first = net(x)
+        assert torch.equal(first, net(x))
+        with torch.no_grad():
+            for p in net.parameters():
+                p.mul_(1.5)
+        moved = net(x)
+    assert torch.equal(first, twin(x))
+    with torch.no_grad():
+        for p in twin.parameters():
+            p.mul_(1.5)
+    for layer in (m for m in twin.modules() if isinstance(m, GaussianLayer)):
+        layer.noise.drawn = 0
+    assert torch.equal(moved, twin(x))
+
+
+def test_after_a_held_draw_new_ones_follow_as_after_a_single_call() -> None:
+    net, x = network().train(), torch.randn(2, 4)
+    twin = copy.deepcopy(net)
+    with hold_draws(net):
+        for _ in range(3):
+            net(x)
+    twin(x)
+    assert torch.equal(net(x), twin(x))
+    with hold_draws(net):
+        pass
+    assert torch.equal(net(x), twin(x))
+    with hold_draws(net):
+        assert torch.equal(net(x), twin(x))
+    assert torch.equal(net(x), twin(x))

@@ -132,6 +132,21 @@ def test_a_draw_larger_than_one_reading_has_unrelated_pieces(kind: NoiseKind) ->
 
 
 @both_kinds
+@pytest.mark.parametrize("shape", [(7,), (7, 3), (8, 2, 2), (2, 12), (1, 2)])
+def test_rows_are_those_of_the_whole_across_seams_too(
+    monkeypatch: pytest.MonkeyPatch, kind: NoiseKind, shape: tuple[int, ...]
+) -> None:
+    monkeypatch.setattr(noise_module, "_LARGEST_READ", 5)
+    whole, noise = Noise(3, kind=kind).normals(shape), Noise(3, kind=kind)
+    rows = noise.rows(shape)
+    assert noise.drawn == 1
+    for start in range(shape[0]):
+        for end in range(start + 1, shape[0] + 1):
+            assert torch.equal(rows[start:end], whole[start:end])
+    assert torch.equal(rows[:], whole)
+
+
+@both_kinds
 @pytest.mark.parametrize("shape", [(), (0, 3), (1,), (2, 3, 4)])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
 def test_shape_and_dtype_are_as_asked(

@@ -20,9 +20,21 @@ from tests.gaussian.cases import (
     parameters_of,
 )
 from tests.oracles import node_of_weight, output_energy
-from uclearn.gaussian import Noise, Sampling
-from uclearn.gaussian.functions import add_noise, sample_weight
+from uclearn.gaussian import Noise, Sampling, functions
+from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.topology import node_dim
+
+
+@pytest.fixture(
+    autouse=True,
+    params=[(functions.SMALL, functions.PIECE), (0, functions.PIECE), (0, 7)],
+    ids=["small", "large", "in pieces"],
+)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small ones as autograd does it, large ones by hand, and those in pieces of few rows."""
+    small, piece = request.param
+    monkeypatch.setattr(functions, "SMALL", small)
+    monkeypatch.setattr(functions, "PIECE", piece)
 
 
 class RecordedNoise(Noise):
@@ -157,6 +169,33 @@ def test_add_noise_once_and_twice_differentiated(shape: Shapes) -> None:
 
     assert torch.autograd.gradcheck(draw, inputs)
     assert torch.autograd.gradgradcheck(draw, inputs)
+
+
+@shapes
+def test_what_is_seen_elsewhere_is_not_written_to(shape: Shapes) -> None:
+    """The mean is given away, but not what it is a view of, nor a leaf that is trained."""
+    leaf, length, sigma = leaves(shape)
+    normals = torch.randn_like(leaf)
+    base = leaf.detach().clone()
+    before = leaf.detach().clone(), length.detach().clone()
+    for mean in (leaf, base.view_as(base)):
+        add_noise(mean, length, sigma, normals)
+    assert torch.equal(leaf, before[0])
+    assert torch.equal(base, before[0])
+    assert torch.equal(length, before[1])
+
+
+@pytest.mark.parametrize("dim", [0, 1, 2, -2, -4])
+def test_sum_of_squares_once_and_twice_differentiated(dim: int) -> None:
+    inputs = torch.randn(5, 2, 3, 2, dtype=torch.float64, requires_grad=True)
+    torch.testing.assert_close(sum_of_squares(inputs, dim), inputs.square().sum(dim))
+    assert torch.autograd.gradcheck(lambda x: sum_of_squares(x, dim), inputs)
+    assert torch.autograd.gradgradcheck(lambda x: sum_of_squares(x, dim), inputs)
+
+
+def test_no_examples_have_no_noise() -> None:
+    layer = gaussian(nn.Conv2d(2, 3, 3, padding=1), "local")
+    assert layer(torch.zeros(0, 2, 8, 8)).shape == (0, 3, 8, 8)
 
 
 def test_sample_weight_once_and_twice_differentiated() -> None:

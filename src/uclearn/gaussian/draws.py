@@ -35,7 +35,7 @@ def use_samples(model: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def hold_draws(model: nn.Module) -> Iterator[None]:
-    """Within: every call of `model` draws the same numbers as the first; afterwards new ones follow.
+    """Within: every call of `model` draws what the first one drew; afterwards new numbers follow.
 
     With `sampling="weight"` that is one draw of the weights, held: as the optimiser moves means and
     standard deviations, the drawn weights move with them. Any other draw from the same stream would

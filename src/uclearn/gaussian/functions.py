@@ -1,7 +1,8 @@
 """One noisy weight, one noisy output: the two ways to sample, each as one autograd function.
 
 Written by hand because the gradients need no more than the noise itself: autograd would keep and
-multiply several tensors of the size of the weights (or of the activations).
+multiply several tensors of the size of the weights (or of the activations). Where those are small,
+a function written by hand costs more than it saves, and autograd does it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,16 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.autograd import Function
+
+from uclearn.gaussian.noise import Rows
+
+SMALL = 1 << 14
+"""Elements up to which autograd is quicker than a function written by hand."""
+
+
+PIECE = 1 << 17
+"""Elements of an activation that are worked on at a time: they fit into a core's cache, and
+memory that is new in every step costs more than the work on it."""
 
 
 class _SampleWeight(Function):
@@ -30,20 +41,39 @@ class _SampleWeight(Function):
 
 
 class _AddNoise(Function):
-    """y = mean + sigma * length * normals, all broadcast to the shape of `mean`."""
+    """y = mean + sigma * length * normals, in place, a few rows at a time: what is worked on stays
+    in the cache, and nothing of the size of the activations is made."""
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
-        ctx.save_for_backward(length, sigma, normals)
-        return torch.addcmul(mean, normals * sigma, length)
+    def forward(
+        ctx: Any, mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor | Rows
+    ) -> Tensor:
+        ctx.save_for_backward(length, sigma)
+        ctx.normals = normals  # constants: windows on a table
+        ctx.mark_dirty(mean)
+        scratch = _Scratch()
+        for rows in _few_rows(mean):
+            noise = scratch.product(normals[rows], sigma)
+            mean[rows].addcmul_(noise, length[rows])
+        return mean
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, Tensor, None]:
-        length, sigma, normals = ctx.saved_tensors
         (gradient,) = gradients
-        felt = gradient * normals
-        for_length = _sum_over_nodes(felt, sigma, length) if ctx.needs_input_grad[1] else None
-        return gradient, for_length, _sum_over_outputs(felt, length, sigma), None
+        length, sigma = ctx.saved_tensors
+        differentiated = torch.is_grad_enabled()  # with create_graph=True
+        few = [slice(None)] if differentiated else _few_rows(gradient)
+        scratch = _Scratch()
+        for_length, for_sigma = [], []
+        for rows in few:
+            normals = ctx.normals[rows]
+            some = gradient[rows]
+            felt = some * normals if differentiated else scratch.product(some, normals)
+            for_sigma.append(_sum_over_outputs(felt, length[rows], sigma))
+            if ctx.needs_input_grad[1]:
+                for_length.append(_sum_over_nodes(felt, sigma, length[rows]))
+        to_length = torch.cat(for_length) if for_length else None
+        return gradient, to_length, torch.stack(for_sigma).sum(0), None
 
 
 class _SumOfSquares(Function):
@@ -53,12 +83,40 @@ class _SumOfSquares(Function):
     def forward(ctx: Any, inputs: Tensor, dim: int) -> Tensor:
         ctx.save_for_backward(inputs)
         ctx.dim = dim
-        return inputs.square().sum(dim)
+        if dim % inputs.dim() == 0:
+            return inputs.square().sum(dim)
+        scratch = _Scratch()
+        few = (inputs[rows] for rows in _few_rows(inputs))
+        sums = [scratch.product(some, some).sum(dim) for some in few]
+        return sums[0] if len(sums) == 1 else torch.cat(sums)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
         (inputs,) = ctx.saved_tensors
         return inputs * (2 * gradients[0]).unsqueeze(ctx.dim), None
+
+
+class _Scratch:
+    """Room for the product of a few rows, used again for the next ones."""
+
+    def __init__(self) -> None:
+        self.room: Tensor | None = None
+
+    def product(self, left: Tensor, right: Tensor) -> Tensor:
+        if self.room is None:
+            self.room = left * right
+            return self.room
+        return torch.mul(left, right, out=self.room[: len(left)])
+
+
+def _few_rows(tensor: Tensor) -> list[slice]:
+    """Slices of the first dimension that hold about `PIECE` elements each on a CPU; elsewhere, and
+    where there is nothing, all of it."""
+    rows, size = len(tensor), tensor.numel()
+    if size == 0 or tensor.device.type != "cpu":
+        return [slice(None)]
+    step = max(1, PIECE * rows // size)
+    return [slice(start, start + step) for start in range(0, rows, step)]
 
 
 def _sum_over_outputs(felt: Tensor, length: Tensor, sigma: Tensor) -> Tensor:
@@ -67,7 +125,7 @@ def _sum_over_outputs(felt: Tensor, length: Tensor, sigma: Tensor) -> Tensor:
         return felt.reshape(-1, felt.shape[-1]).T @ length.flatten()
     if sigma.dim() > 1 and length.dim() == sigma.dim() + 1 and length.shape[1] == 1:  # channels
         positions = length.flatten(2).transpose(1, 2)  # (batch, positions, 1)
-        return (felt.flatten(2) @ positions).sum(0).view_as(sigma)
+        return torch.bmm(felt.flatten(2), positions).sum(0).view_as(sigma)
     return (felt * length).sum_to_size(sigma.shape)
 
 
@@ -76,7 +134,8 @@ def _sum_over_nodes(felt: Tensor, sigma: Tensor, length: Tensor) -> Tensor:
     if sigma.dim() == 1 and length.shape[-1] == 1:
         return (felt @ sigma).unsqueeze(-1)
     if sigma.dim() > 1 and length.dim() == sigma.dim() + 1 and length.shape[1] == 1:
-        return (sigma.view(1, 1, -1) @ felt.flatten(2)).view_as(length)
+        row = sigma.view(1, 1, -1).expand(len(felt), -1, -1)
+        return torch.bmm(row, felt.flatten(2)).view_as(length)
     return (felt * sigma).sum_to_size(length.shape)
 
 
@@ -88,25 +147,30 @@ def sample_weight(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
         sigma: broadcastable to `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers, shared by all examples of the batch.
     """
-    if _in_transform():
+    if mean.numel() <= SMALL or _in_transform():
         return torch.addcmul(mean, normals, sigma)
     drawn: Tensor = _SampleWeight.apply(mean, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
 
 
-def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
+def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor | Rows) -> Tensor:
     """A draw of the outputs, `y = mean + sigma * length * normals`: what weight noise does
     to one example, with fresh noise for each (local reparameterisation).
 
     Args:
-        mean: (batch, ..., out) the output under the mean weights.
-        length: broadcastable to `mean`: the root of the sum of squares of the inputs that each
-            output sees.
-        sigma: broadcastable to `mean`: one standard deviation per node.
+        mean: (batch, ..., out) the output under the mean weights. It is given away: where it is
+            large, the noise is added in place.
+        length: (batch, ...) broadcastable to `mean`: the root of the sum of squares of the inputs
+            that each output sees.
+        sigma: broadcastable to one example of `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers.
     """
-    if _in_transform():
-        return torch.addcmul(mean, normals * sigma, length)
+    by_rows = sigma.dim() < mean.dim() and len(length) == len(mean)
+    if mean.numel() <= SMALL or not by_rows or _in_transform():
+        whole = normals if isinstance(normals, Tensor) else normals[:]
+        return torch.addcmul(mean, whole * sigma, length)
+    if mean._base is not None or (mean.is_leaf and mean.requires_grad):
+        mean = mean.clone()  # what is seen elsewhere is not ours to write to
     drawn: Tensor = _AddNoise.apply(mean, length, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
 
@@ -125,5 +189,5 @@ def sum_of_squares(inputs: Tensor, dim: int) -> Tensor:
 
 def _in_transform() -> bool:
     # torch.func (vmap, grad, jvp) cannot look into functions written this way; the other way of
-    # writing them costs more per call than a small layer
-    return bool(torch._C._are_functorch_transforms_active())
+    # writing them costs more per call than a small layer. A compiler does as well by itself.
+    return bool(torch._C._are_functorch_transforms_active()) or torch.compiler.is_compiling()

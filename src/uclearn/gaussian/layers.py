@@ -17,7 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
-from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
+from uclearn.gaussian.functions import SMALL, add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
 from uclearn.topology import node_count, node_dim
 
@@ -90,7 +90,8 @@ class GaussianLayer(nn.Module):
         shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
         length = self.length(input, *others).to(mean.dtype)
         sigma = self.sigma.to(mean.dtype).view(shape)
-        noisy = add_noise(mean, length, sigma, self._normals_like(mean))
+        read = self.noise.normals if mean.numel() <= SMALL else self.noise.rows
+        noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
         if self.sigma_bias is None:
             return noisy
         return noisy + self.sigma_bias.to(mean.dtype).view(shape) * self._normals_like(mean)
@@ -102,7 +103,7 @@ class GaussianLayer(nn.Module):
         return sample_weight(bias, self.sigma_bias, self._normals_like(bias))
 
     def _normals_like(self, like: Tensor) -> Tensor:
-        return self.noise.normals(tuple(like.shape), like.dtype, like.device)
+        return self.noise.normals(like.shape, like.dtype, like.device)
 
     # -- what each kind of layer says about itself -------------------------------------------
 

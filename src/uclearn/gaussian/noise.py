@@ -9,6 +9,8 @@ checkpoint are the whole state.
 from __future__ import annotations
 
 import functools
+import itertools
+import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Literal, get_args
@@ -70,23 +72,21 @@ class Noise:
         to them."""
         if torch.compiler.is_compiling():  # a compiled graph draws from torch's own generator
             return torch.randn(shape, dtype=dtype, device=device)
-        self._check_first_pass()
-        self.drawn += 1
-        if self.kind == "fresh":
-            generator = torch.Generator(device)
-            generator.manual_seed(self._bits(0))
-            return torch.randn(shape, dtype=dtype, device=device, generator=generator)
-        size = 1
-        for length in shape:
-            size *= length
-        if size <= _LARGEST_READ:
-            return self._window(size, 0, dtype, device).view(shape)
-        starts = range(0, size, _LARGEST_READ)
-        pieces = [
-            self._window(min(_LARGEST_READ, size - start), piece, dtype, device)
-            for piece, start in enumerate(starts)
-        ]
-        return torch.cat(pieces).view(shape)
+        pieces = self._next(math.prod(shape), dtype, device)
+        return (pieces[0] if len(pieces) == 1 else torch.cat(pieces)).view(shape)
+
+    def rows(
+        self,
+        shape: tuple[int, ...],
+        dtype: torch.dtype = torch.float32,
+        device: torch.device | str = "cpu",
+    ) -> Tensor | Rows:
+        """The numbers of `normals`, to be read a few rows at a time: however many they are, nothing
+        of their size is made."""
+        size = math.prod(shape)
+        if size <= _LARGEST_READ or torch.compiler.is_compiling():
+            return self.normals(shape, dtype, device)
+        return Rows(self._next(size, dtype, device), shape)
 
     def again(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         """For gradient checkpointing, which runs a part of the network a second time during the
@@ -120,19 +120,57 @@ class Noise:
                 "`checkpoint(..., use_reentrant=False, context_fn=method.noise.again)`."
             )
 
+    def _next(self, size: int, dtype: torch.dtype, device: torch.device | str) -> list[Tensor]:
+        """The next numbers, laid out flat, in pieces of `_LARGEST_READ`."""
+        self._check_first_pass()
+        self.drawn += 1
+        if self.kind == "fresh":
+            generator = torch.Generator(device)
+            generator.manual_seed(self._bits(0))
+            return [torch.randn(size, dtype=dtype, device=device, generator=generator)]
+        if size <= _LARGEST_READ:
+            return [self._window(size, 0, dtype, device)]
+        return [
+            self._window(min(_LARGEST_READ, size - start), piece, dtype, device)
+            for piece, start in enumerate(range(0, size, _LARGEST_READ))
+        ]
+
     def _window(
         self, size: int, piece: int, dtype: torch.dtype, device: torch.device | str
     ) -> Tensor:
         bits = self._bits(piece)
-        table = _table(str(device), dtype, negative=bool(bits & 1))
-        start = (bits >> 1) % (TABLE_SIZE - size + 1)
-        return table[start : start + size]
+        table = _table(str(device), dtype, bool(bits & 1))
+        return table.narrow(0, (bits >> 1) % (TABLE_SIZE - size + 1), size)
 
     def _bits(self, piece: int) -> int:
-        mixed = 0
-        for number in (self.seed, self.stream, self.drawn, piece):
-            mixed = _mix(mixed ^ _mix(number))
-        return mixed >> 1  # a generator's seed is a signed 64-bit number
+        mixed = _mix(_stem(self.seed, self.stream) ^ _mix(self.drawn))
+        return _mix(mixed ^ _mix(piece)) >> 1  # a generator's seed is a signed 64-bit number
+
+
+class Rows:
+    """Many numbers, laid out over several pieces, as a tensor of which rows can be read.
+
+    >>> rows = Rows([torch.tensor([1.0, 2.0, 3.0]), torch.tensor([4.0])], (2, 2))
+    >>> rows[1:2]
+    tensor([[3., 4.]])
+    """
+
+    def __init__(self, pieces: list[Tensor], shape: tuple[int, ...]) -> None:
+        self._pieces, self._shape = pieces, tuple(shape)
+        self._ends = list(itertools.accumulate(piece.numel() for piece in pieces))
+
+    def __getitem__(self, rows: slice) -> Tensor:
+        """(rows, ...): a window on one piece, or a copy across a seam."""
+        width = math.prod(self._shape[1:])
+        first, last, _ = rows.indices(self._shape[0])
+        found = []
+        for piece, end in zip(self._pieces, self._ends, strict=True):
+            begin = end - piece.numel()
+            low, high = max(first * width, begin), min(last * width, end)
+            if low < high:
+                found.append(piece[low - begin : high - begin])
+        read = found[0] if len(found) == 1 else torch.cat(found)
+        return read.view(last - first, *self._shape[1:])
 
 
 def _mix(number: int) -> int:
@@ -143,11 +181,16 @@ def _mix(number: int) -> int:
     return number ^ (number >> 31)
 
 
+@functools.lru_cache(maxsize=64)
+def _stem(seed: int, stream: int) -> int:
+    return _mix(_mix(_mix(seed)) ^ _mix(stream))
+
+
 @functools.cache
 def _table(device: str, dtype: torch.dtype, negative: bool) -> Tensor:
     if negative:
         with torch.inference_mode(False):
-            return -_table(device, dtype, negative=False)
+            return -_table(device, dtype, False)
     # the first draw may come in inference mode, but its table serves training too; and it is the
     # same table whatever torch's default device and type
     with torch.inference_mode(False):

@@ -49,6 +49,7 @@ from uclearn.methods.contract import (
     forward_passes,
     lent,
 )
+from uclearn.methods.parts.grasp import Grasp
 from uclearn.methods.parts.guards import (
     Places,
     require_finite_penalty,
@@ -101,6 +102,7 @@ class UCL(Method):
     <class 'torch.nn.modules.linear.Linear'>
     """
 
+    noise: Noise
     drift_weight: Tensor
     freeze_weight: Tensor
     tasks_done: Tensor
@@ -155,7 +157,8 @@ class UCL(Method):
         self._norms = {
             name: norm for name, norm in found.norms.items() if list(norm.parameters(recurse=False))
         }
-        self.topology = self._trace(example, found.opaque)
+        self._opaque = found.opaque
+        self.topology = self._trace(example)
         self.held = nn.ModuleList(
             [HeldLayer(layer) for layer in self._layers.values()]
             + [HeldNorm(norm) for norm in self._norms.values()]
@@ -201,11 +204,10 @@ class UCL(Method):
         gradients: list[Tensor] = []
         total = torch.zeros((), device=self.drift_weight.device)
         with torch.no_grad():
-            for held in self._all_held():
-                for parameter, value, gradient in held.terms(scale, self.beta, self.inflate):
-                    total = total + value  # not in place: a float64 value keeps its precision
-                    parameters.append(parameter)
-                    gradients.append(gradient)
+            for term in self._grasp.terms(scale, self.beta, self.inflate):
+                total = total + term.value  # not in place: a float64 value keeps its precision
+                parameters.extend(term.parameters)
+                gradients.extend(term.gradients)
         require_finite_penalty(total)
         return total if self.closed_form else known_gradient(total, parameters, gradients)
 
@@ -215,8 +217,7 @@ class UCL(Method):
             return
         scale = 1 / self._batch_size(as_step(step, given))
         with torch.no_grad():
-            for held in self._all_held():
-                held.add_gradients(scale, self.beta, self.inflate)
+            self._grasp.add_gradients(scale, self.beta, self.inflate)
 
     def end_task(
         self,
@@ -261,15 +262,26 @@ class UCL(Method):
         held = zip(self._layers, self._all_held(), strict=False)
         return {name: memory.strength() for name, memory in held}
 
+    def retrace(self, example: Any) -> None:
+        """Follow the nodes anew, for whoever resized layers of `model` and what is `held` of them
+        in place (see `uclearn.live.widen`)."""
+        self.topology = self._trace(example)
+        self._tighten()
+
     # -- inside ----------------------------------------------------------------------------
 
-    def _trace(self, example: Any, opaque: dict[str, nn.Module]) -> Topology:
+    def _trace(self, example: Any) -> Topology:
         def call(model: nn.Module, inputs: Any) -> Any:
             return model(*inputs) if isinstance(inputs, tuple) else run_trunk(model, inputs)
 
         with running_on(example):
             return trace(
-                self.model, example, self._layers, followed=self._norms, opaque=opaque, call=call
+                self.model,
+                example,
+                self._layers,
+                followed=self._norms,
+                opaque=self._opaque,
+                call=call,
             )
 
     def _all_held(self) -> Iterator[Held]:
@@ -290,6 +302,7 @@ class UCL(Method):
         for name, held in layers.items():
             arriving = self.topology.arriving(name, strengths)
             held.tighten(arriving, self.upper_freeze, self.drift_weight, self._freeze_weight())
+        self._grasp = Grasp(layers.values())
 
     def _freeze_weight(self) -> Tensor | None:
         return self.freeze_weight if self.freeze and bool(self.freeze_weight > 0) else None
@@ -333,7 +346,9 @@ class UCL(Method):
             reestimate(self.model, forward_passes(self.model, task, inputs))
         if self.batch_norm == "per-task":
             now = torch.cat([tensor.flatten() for tensor in statistics(self.model)])
-            self.task_statistics = torch.cat([self.task_statistics, now[None]])
+            known = self.task_statistics  # a task that goes on replaces its own
+            place = len(known) if task is None else task.index
+            self.task_statistics = torch.cat([known[:place], now[None], known[place + 1 :]])
 
     def _no_statistics(self) -> Tensor:
         now = [tensor.flatten() for tensor in statistics(self.model)]

@@ -40,6 +40,27 @@ class Grip(NamedTuple):
     press: Tensor | None
     """Squared strength of the node, times the weight of eq. (5); None: eq. (5) is off."""
 
+    def times(self, factor: float) -> Grip:
+        """As much firmer."""
+        node, source, press = self
+        return Grip(
+            node * factor,
+            None if source is None else source * factor,
+            None if press is None else press * factor,
+        )
+
+    def for_each(self, mean: Tensor) -> Grip:
+        """The same grip on `mean.flatten()`: as many numbers as there are weights.
+
+        >>> vectors = Grip(torch.tensor([[2.0]]), torch.tensor([[1.0, 3.0]]), None)
+        >>> vectors.for_each(torch.zeros(1, 2)).node
+        tensor([2., 3.])
+        """
+        node = _stiffness(self, out=torch.empty_like(mean)).flatten()
+        return Grip(
+            node, None, None if self.press is None else self.press.expand_as(mean).flatten()
+        )
+
 
 def drift(mean: Tensor, anchor: Tensor, node: Tensor, source: Tensor | None = None) -> Tensor:
     """Eq. (4), `1/2 * sum (max(node, source) * (mean - anchor))^2`, with its closed gradient.
@@ -82,21 +103,19 @@ def _differentiable(mean: Tensor, anchor: Tensor, grip: Grip) -> Tensor:
 def hold(mean: Tensor, anchor: Tensor, grip: Grip, scale: float = 1.0) -> tuple[Tensor, Tensor]:
     """The value of eq. (4) + eq. (5) and its gradient, both times `scale`; under no_grad."""
     whole = torch.empty_like(mean)
-    value = mean.new_zeros(())
-    scaled = Grip(*(None if vector is None else vector * scale for vector in grip))  # type: ignore[arg-type]
-    for (gradient, means, anchors), part in _pieces((whole, mean, anchor), scaled):
+    values = []
+    for (gradient, means, anchors), part in _pieces((whole, mean, anchor), grip.times(scale)):
         moved, pressed = _scratch.like(means)
         torch.sub(means, anchors, out=moved)
-        _stiffness(part, out=gradient).mul_(moved)
-        pulled = _dot(gradient, moved)
+        pulled = _dot(_pull(part, moved, out=gradient), moved)
         if part.press is None:
-            value += pulled / 2
+            values.append(pulled / 2)
             continue
         torch.mul(anchors, anchors, out=pressed).mul_(part.press)
         gradient.addcmul_(pressed, torch.sign(moved))
         # <c d, d> counts eq. (4) twice; |d| = sign(d) d counts eq. (5) once
-        value += _dot(gradient, moved) - pulled / 2
-    return value, whole
+        values.append(torch.sub(_dot(gradient, moved), pulled, alpha=0.5))
+    return values[0] if len(values) == 1 else torch.stack(values).sum(), whole
 
 
 def add_hold_gradient(
@@ -107,7 +126,8 @@ def add_hold_gradient(
     for (target, means, anchors), part in _pieces((gradient, mean, anchor), grip):
         moved, pull = _scratch.like(means)
         torch.sub(means, anchors, out=moved)
-        target.addcmul_(moved, _stiffness(part, out=pull), value=scale)
+        stiffness = part.node if part.source is None else _stiffness(part, out=pull)
+        target.addcmul_(moved, stiffness, value=scale)
         if part.press is not None:
             torch.mul(anchors, anchors, out=pull).mul_(part.press)
             target.addcmul_(moved.sign_(), pull, value=scale)
@@ -134,6 +154,13 @@ class _Scratch(threading.local):
 
 
 _scratch = _Scratch()
+
+
+def _pull(grip: Grip, moved: Tensor, out: Tensor) -> Tensor:
+    """The gradient of eq. (4)."""
+    if grip.source is None:
+        return torch.mul(moved, grip.node, out=out)
+    return _stiffness(grip, out).mul_(moved)
 
 
 def _stiffness(grip: Grip, out: Tensor) -> Tensor:

@@ -37,17 +37,17 @@ def spread_and_gradient(
     sigma: Tensor, previous: Tensor, *, inflate: bool = True
 ) -> tuple[Tensor, Tensor]:
     """The value and its gradient with respect to sigma."""
-    ratio = (sigma / previous).square()
-    total = ratio - ratio.log()
+    ratio = (sigma / previous).square_()
+    total = ratio.sub_(ratio.log())
     if inflate:
         square = sigma.square()
-        total = total + square - square.log()
+        total = total.add_(square).sub_(square.log_())
     return total.sum() / 2, spread_gradient(sigma, previous, inflate=inflate)
 
 
 def spread_gradient(sigma: Tensor, previous: Tensor, *, inflate: bool = True) -> Tensor:
     """(nodes,) `sigma/sigma'^2 - 2/sigma + sigma`; without eq. (6) `sigma/sigma'^2 - 1/sigma`."""
-    gradient = sigma / previous.square()
+    gradient = (sigma / previous).div_(previous)
     if inflate:
-        return gradient + sigma - 2 / sigma
-    return gradient - 1 / sigma
+        return gradient.add_(sigma).sub_(sigma.reciprocal(), alpha=2)
+    return gradient.sub_(sigma.reciprocal())

@@ -7,13 +7,13 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map_only
+from torch.utils._pytree import tree_flatten, tree_map_only
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.topology.nodes import node_count, node_dim
 from uclearn.topology.operations import Operations
 
-Finish = Callable[[str, nn.Module, Any, Any], Any]
+Finish = Callable[[str, nn.Module, list[Any], Any], Any]
 
 
 class Modules:
@@ -35,6 +35,8 @@ class Modules:
         self.operations = Operations({p: name for name in held for p in held[name].parameters()})
         self._sets, self._memory = self.operations.sets, self.operations.memory
         self._arrived: dict[str, Tensor] = {}
+        self.swallowed: set[int] = set()
+        """The nodes that enter opaque modules."""
 
     def sources(self) -> dict[str, list[frozenset[int]]]:
         """For each layer the nodes that feed each of its input features."""
@@ -82,14 +84,16 @@ class Modules:
             try:
                 if output is None:  # the module raised
                     return None
-                return finish(name, module, [*arguments, *named.values()][0], output)
+                return finish(name, module, [*arguments, *named.values()], output)
             finally:
                 self.operations.resting -= 1
 
         return hook
 
-    def _leave_layer(self, name: str, module: nn.Module, input: Tensor, output: Tensor) -> Tensor:
-        dim = node_dim(module)
+    def _leave_layer(
+        self, name: str, module: nn.Module, given: list[Any], output: Tensor
+    ) -> Tensor:
+        dim, input = node_dim(module), given[0]
         if input.is_floating_point():
             self._note_arrival(name, input, [dim])
         else:  # an embedding reads indices, which are inputs of the network
@@ -100,12 +104,17 @@ class Modules:
         return self._made(output, numbers.expand(output.shape))
 
     def _leave_followed(
-        self, name: str, module: nn.Module, input: Tensor, output: Tensor
+        self, name: str, module: nn.Module, given: list[Any], output: Tensor
     ) -> Tensor:
+        input = given[0]
         self._note_arrival(name, input, _feature_dims(module, input))
         return self._made(output, self._memory.read(input))
 
-    def _leave_opaque(self, name: str, module: nn.Module, input: Any, output: Any) -> Any:
+    def _leave_opaque(self, name: str, module: nn.Module, given: list[Any], output: Any) -> Any:
+        for tensor in tree_flatten(given)[0]:
+            if isinstance(tensor, Tensor):
+                for number in self._memory.read(tensor).unique().tolist():
+                    self.swallowed |= self._sets.members(number)
         return tree_map_only(Tensor, torch.clone, output)  # new memory: nobody's
 
     def _made(self, output: Tensor, numbers: Tensor) -> Tensor:

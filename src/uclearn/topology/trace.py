@@ -28,6 +28,8 @@ class Topology:
     """Per layer (and per normalisation) a table (features, most): the nodes that feed each input
     feature, filled up with `total`, the number of a node that does not exist. A feature that no
     node feeds (an input of the network) holds nothing else."""
+    swallowed: frozenset[int] = frozenset()
+    """The nodes that enter an opaque module, where they are lost from sight."""
 
     def nodes(self, name: str) -> slice:
         """Where layer `name`'s nodes stand in the numbering.
@@ -96,7 +98,7 @@ def trace(
     example = tree_map_only(Tensor, torch.clone, example)
     modules.operations.watch(lambda: (call or _call)(model, example))
     tables = {name: _table(sets, modules.total) for name, sets in modules.sources().items()}
-    return Topology(modules.offsets, modules.total, tables)
+    return Topology(modules.offsets, modules.total, tables, frozenset(modules.swallowed))
 
 
 def _call(model: nn.Module, example: Any) -> Any:

@@ -2,22 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.gaussian import GaussianLayer
-from uclearn.penalties import (
-    Grip,
-    add_hold_gradient,
-    hold,
-    spread_and_gradient,
-    spread_gradient,
-)
+from uclearn.penalties import Grip
 
-Term = tuple[Tensor, Tensor, Tensor]
-"""(parameter, value of the penalty on it, gradient)"""
+
+class Bond(NamedTuple):
+    """One parameter of a layer, and how firmly it is held to its anchor."""
+
+    held: Held
+    layer: nn.Module
+    name: str
+    grip: Grip
+
+    @property
+    def parameter(self) -> nn.Parameter:
+        """As it is now."""
+        parameter: nn.Parameter = getattr(self.layer, self.name)
+        return parameter
+
+    @property
+    def anchor(self) -> Tensor:
+        """As the previous task left it."""
+        anchor: Tensor = getattr(self.held, self.name)
+        return anchor
+
+
+class Spread(NamedTuple):
+    """The uncertainties of a layer, and those that the previous task left."""
+
+    held: HeldLayer
+    layer: GaussianLayer
+    of: str
+    """Of `sigma` (the weights') or of `sigma_bias`."""
+    by: str
+    """`rho` or `rho_bias`, which is trained."""
+
+    @property
+    def rho(self) -> nn.Parameter:
+        """As it is now: sigma = softplus(rho)."""
+        rho: nn.Parameter = getattr(self.layer, self.by)
+        return rho
+
+    @property
+    def previous(self) -> Tensor:
+        """The sigma that the previous task left."""
+        previous: Tensor = getattr(self.held, self.of)
+        return previous
 
 
 class Held(nn.Module):
@@ -32,7 +67,12 @@ class Held(nn.Module):
         for name, parameter in layer.named_parameters(recurse=False):
             if name in ("weight", "bias"):
                 self.register_buffer(name, parameter.detach().clone())
-        self._grips: list[tuple[str, Grip]] = []
+        self.bonds: list[Bond] = []
+
+    @property
+    def layer(self) -> nn.Module:
+        """The layer that is held."""
+        return self._layer[0]
 
     def strength(self) -> Tensor:
         """(nodes,) sigma_init / sigma' of each node that the layer makes."""
@@ -51,34 +91,20 @@ class Held(nn.Module):
         """
         raise NotImplementedError
 
-    def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
-        """Every penalised parameter with the value and the gradient of its penalty; under
-        no_grad, as is `add_gradients`."""
-        for parameter, mean, anchor, grip in self._grasped():
-            value, gradient = hold(mean, anchor, grip, scale)
-            yield parameter, value, gradient.view_as(parameter)
+    def blocks(self, tensor: Tensor) -> Tensor:
+        """A view of something shaped like a parameter, over which its grip broadcasts."""
+        return tensor
 
-    def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
-        """The same gradients, added to what the parameters have."""
-        for parameter, mean, anchor, grip in self._grasped():
-            gradient = self._blocks(gradient_of(parameter))
-            add_hold_gradient(gradient, mean, anchor, grip, scale)
+    def spreads(self) -> list[Spread]:
+        """The uncertainties that the layer has."""
+        return []
 
     @torch.no_grad()
     def remember(self) -> None:
         """Keep the weights as they are now."""
         for name, anchor in self.named_buffers(recurse=False):
             if name in ("weight", "bias"):
-                anchor.copy_(getattr(self._layer[0], name))
-
-    def _grasped(self) -> Iterator[tuple[nn.Parameter, Tensor, Tensor, Grip]]:
-        for name, grip in self._grips:
-            parameter, anchor = getattr(self._layer[0], name), getattr(self, name)
-            if parameter.requires_grad:
-                yield parameter, self._blocks(parameter), self._blocks(anchor), grip
-
-    def _blocks(self, tensor: Tensor) -> Tensor:
-        return tensor
+                anchor.copy_(getattr(self.layer, name))
 
 
 class HeldLayer(Held):
@@ -114,27 +140,21 @@ class HeldLayer(Held):
         over_nodes = self.layer.over_nodes(node)
         source = self.layer.over_sources(arriving.square()) * drift if upper_freeze else None
         press = None if freeze is None else over_nodes * freeze
-        self._grips = [("weight", Grip(over_nodes * drift, source, press))]
+        self.bonds = [Bond(self, self.layer, "weight", Grip(over_nodes * drift, source, press))]
         if "bias" in dict(self.named_buffers()):
             exact = self.layer.sigma_bias is None
             own = (self.initial / (self.sigma if exact else self.sigma_bias)).square()
             grip = Grip(own * drift, None, None if freeze is None else own * freeze)
-            self._grips.append(("bias", grip))
+            self.bonds.append(Bond(self, self.layer, "bias", grip))
 
-    def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
-        """Weights and biases, then the uncertainties: d/d rho = d/d sigma * sigmoid(rho)."""
-        yield from super().terms(scale, beta, inflate)
-        for rho, sigma, previous in self._spreads():
-            value, gradient = spread_and_gradient(sigma, previous, inflate=inflate)
-            factor = beta * scale
-            yield rho, value * factor, gradient * rho.sigmoid() * factor
+    def blocks(self, tensor: Tensor) -> Tensor:
+        """Weights as their layer sees them; biases as they are."""
+        return self.layer.blocks(tensor) if tensor.dim() > 1 else tensor
 
-    def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
-        """In place, for weights, biases and uncertainties."""
-        super().add_gradients(scale, beta, inflate)
-        for rho, sigma, previous in self._spreads():
-            gradient = spread_gradient(sigma, previous, inflate=inflate)
-            gradient_of(rho).addcmul_(gradient, rho.sigmoid(), value=beta * scale)
+    def spreads(self) -> list[Spread]:
+        """Of its nodes, and of its biases where those are noisy."""
+        names = (("sigma", "rho"), ("sigma_bias", "rho_bias"))
+        return [Spread(self, self.layer, of, by) for of, by in names if of in self._buffers]
 
     @torch.no_grad()
     def remember(self) -> None:
@@ -144,16 +164,6 @@ class HeldLayer(Held):
         if self.layer.sigma_bias is not None:
             self.sigma_bias.copy_(self.layer.sigma_bias)
 
-    def _spreads(self) -> Iterator[tuple[nn.Parameter, Tensor, Tensor]]:
-        if self.layer.rho.requires_grad:
-            yield self.layer.rho, self.layer.sigma, self.sigma
-        rho, sigma = self.layer.rho_bias, self.layer.sigma_bias
-        if rho is not None and sigma is not None and rho.requires_grad:
-            yield rho, sigma.detach(), self.sigma_bias
-
-    def _blocks(self, tensor: Tensor) -> Tensor:
-        return self.layer.blocks(tensor) if tensor.dim() > 1 else tensor
-
 
 class HeldNorm(Held):
     """A normalisation: its scale and shift belong to the nodes that arrive, like their biases."""
@@ -162,11 +172,11 @@ class HeldNorm(Held):
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
     ) -> None:
         """Held with the strength of the feature itself."""
-        self._grips = []
+        self.bonds = []
         for name, anchor in self.named_buffers(recurse=False):
             own = arriving.square().view_as(anchor)
             grip = Grip(own * drift, None, None if freeze is None else own * freeze)
-            self._grips.append((name, grip))
+            self.bonds.append(Bond(self, self.layer, name, grip))
 
 
 def gradient_of(parameter: nn.Parameter) -> Tensor:
