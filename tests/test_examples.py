@@ -4,6 +4,7 @@ import importlib.util
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parents[1] / "examples"
@@ -47,3 +48,41 @@ def test_own_loop_keeps_test_digits_out_of_training() -> None:
         assert len(task.x) + len(task.x_test) == 1797
         assert len(task.x_test) == len(task.y_test) == 397
         assert float(task.x.max()) == 1.0
+
+
+def test_the_story_of_the_machines_runs_as_it_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    import onnxruntime
+
+    example = load("machine_faults")
+    learner = example.story(tmp_path)
+    told = capsys.readouterr().out
+    journal = [(line.get("name"), line.get("decision")) for line in learner.journal]
+    assert ("more pumps", "rejected") in journal
+    assert ("more pumps, again", "accepted") in journal
+    learned = [machine.name for machine in example.MACHINES]
+    assert list(learner.tasks) == learned
+    assert all((name, "accepted") in journal for name in learned)
+    assert "widened by half" in told
+
+    session = onnxruntime.InferenceSession(tmp_path / "machines.onnx")
+    x, y = example.month(example.MACHINES[0], 300, seed=5)
+    (outputs,) = session.run(None, {session.get_inputs()[0].name: x})
+    classes = len(example.FAULTS)
+    assert outputs.shape == (300, classes * len(learned))
+    assert (outputs[:, :classes].argmax(1) == y).mean() > 0.95  # still, after six months
+
+
+def test_faults_can_be_heard_only_where_they_are(tmp_path: Path) -> None:
+    example = load("machine_faults")
+    chance = np.random.default_rng(0)
+    pump = example.MACHINES[0]
+    spectra = [
+        np.abs(np.fft.rfft(example.signals(pump, np.full(50, fault), chance))).mean(0)
+        for fault in range(len(example.FAULTS))
+    ]
+    hertz = np.fft.rfftfreq(example.SAMPLES, 1 / example.RATE)
+    at = {place: int(np.abs(hertz - place).argmin()) for place in (24.0, 48.0, 700.0)}
+    loudest = {place: int(np.argmax([s[at[place]] for s in spectra])) for place in at}
+    assert loudest == {24.0: 1, 48.0: 2, 700.0: 3}

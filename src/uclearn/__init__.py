@@ -8,6 +8,7 @@ Reading order:
     IV.  what lasts    storage
     V.   training      training
     VI.  experiments   experiments, report, cli
+    VII. in use        live.learner first, then live.gate
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from uclearn.errors import UclearnError
+    from uclearn.live.gate import Gate
+    from uclearn.live.learner import Learner
     from uclearn.methods.contract import Method, Step
     from uclearn.methods.ucl import UCL
 
@@ -24,12 +27,14 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "UCL": "uclearn.methods.ucl",
+    "Gate": "uclearn.live.gate",
+    "Learner": "uclearn.live.learner",
     "Method": "uclearn.methods.contract",
     "Step": "uclearn.methods.contract",
     "UclearnError": "uclearn.errors",
 }
 
-__all__ = ["UCL", "Method", "Step", "UclearnError", "__version__"]
+__all__ = ["UCL", "Gate", "Learner", "Method", "Step", "UclearnError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

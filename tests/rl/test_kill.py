@@ -19,14 +19,14 @@ from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import learn
 from uclearn.storage.recorder import open_run
 
-SEQUENCE = ("Pendulum-v1", "MountainCarContinuous-v0")
+SEQUENCE = ("Pendulum-v1", "tests.rl.little:Turn-v0")
 
 
 def learn_in(folder: Path) -> None:
     """One attempt; on success the result stands in the folder."""
     torch.set_num_threads(1)
     method = build(
-        "ucl", ActorCritic(3), torch.zeros(1, 3), {"ucl": {"sigma": 0.1, "sampling": "weight"}}
+        "ucl", ActorCritic(5), torch.zeros(1, 5), {"ucl": {"sigma": 0.1, "sampling": "weight"}}
     )
     plan = small_plan(steps_per_task=6 * 256, renew_every=1, evaluation_episodes=1)
     with open_run(folder, {}, "test") as run:

@@ -35,14 +35,17 @@ class Script:
 
     def __init__(self) -> None:
         chance = np.random.default_rng(0)
-        self.shown = chance.normal(size=(LENGTH + 1, COUNT, 3)).astype(np.float32)
+        self.shown: NDArray[np.float32] = chance.normal(size=(LENGTH + 1, COUNT, 3)).astype(
+            np.float32
+        )
         self.finals = chance.normal(size=(LENGTH + 1, COUNT, 3)).astype(np.float32)
         self.paid = chance.normal(size=(LENGTH + 1, COUNT)).astype(np.float32)
         self.actions: list[NDArray[np.float32]] = []
 
     def reset(self, seed: int) -> NDArray[np.float32]:
         self.actions = []
-        return self.shown[0]
+        first: NDArray[np.float32] = self.shown[0]
+        return first
 
     def step(self, actions: NDArray[np.float32]) -> Transition:
         self.actions.append(actions.copy())

@@ -37,10 +37,15 @@ def gone(pid: int) -> bool:
 @pytest.fixture(autouse=True)
 def no_hang() -> Iterator[None]:
     """Whatever hangs is interrupted, and so fails."""
-    timer = threading.Timer(30, signal.raise_signal, [signal.SIGINT])
-    timer.start()
+
+    def fail(*_: object) -> None:
+        raise TimeoutError("this test hangs")
+
+    before = signal.signal(signal.SIGALRM, fail)
+    signal.alarm(30)
     yield
-    timer.cancel()
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
 
 
 def test_a_worker_killed_between_steps() -> None:
@@ -164,6 +169,16 @@ def test_ctrl_c_shows_one_traceback_and_leaves_no_worker() -> None:
     assert words.rstrip().endswith("KeyboardInterrupt")
     assert len(workers) == 2
     assert all(gone(pid) for pid in workers)
+
+
+def test_workers_work_on_after_ctrl_c_if_they_are_asked_to() -> None:
+    """A run that is interrupted may want to finish what it is at, and save."""
+    with Environments("Pendulum-v1", count=2, workers=2) as environments:
+        environments.reset()
+        for pid in pids(environments):
+            os.kill(pid, signal.SIGINT)
+        for _ in range(3):
+            assert environments.step(np.zeros((2, 1))).rewards.shape == (2,)
 
 
 def test_workers_outlive_nobody() -> None:

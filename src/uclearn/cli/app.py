@@ -13,7 +13,9 @@ from uclearn.cli import (
     compare,
     data,
     doctor,
+    learn,
     params,
+    predict,
     presets,
     report,
     reproduce,
@@ -21,6 +23,7 @@ from uclearn.cli import (
     rl,
     run,
     runs,
+    status,
     sweep,
 )
 from uclearn.cli.choices import Command
@@ -39,7 +42,7 @@ A first look, in less than a minute and without any download:
 Then `uclearn compare split-digits --methods all` and `uclearn report runs`.
 """
 
-LEARN, LOOK, PREPARE = "Learn", "Look at results", "Data and settings"
+LEARN, LOOK, USE, PREPARE = "Learn", "Look at results", "A model in use", "Data and settings"
 
 app = typer.Typer(
     help=_HELP,
@@ -77,6 +80,9 @@ for module, panel in (
     (runs, LOOK),
     (report, LOOK),
     (params, LOOK),
+    (learn, USE),
+    (predict, USE),
+    (status, USE),
     (benchmarks, PREPARE),
     (presets, PREPARE),
     (doctor, PREPARE),

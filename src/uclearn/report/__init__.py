@@ -3,19 +3,21 @@
 Read in this order: `collect` (folders to runs), `settings`, `labels` and `groups` (runs to what may
 be compared); `measures`, `statistics`, `capacity` and `paper` (the numbers); `html`, `chart`
 and `figure` (how anything is shown), `sections` (what is shown) and `page`; `claims` and `markdown`
-for tables without figures.
+for tables without figures; `live_page` for a model in use, from its journal.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
 from uclearn.report.collect import collect
+from uclearn.report.live_page import live_page
 from uclearn.report.markdown import markdown
 from uclearn.report.page import page
 from uclearn.report.plotly_source import MissingPlotlyError, plotly_javascript
 from uclearn.storage.atomic import refusal, write_text
+from uclearn.storage.jsonl import read_jsonl
 
-__all__ = ["MissingPlotlyError", "write_report"]
+__all__ = ["MissingPlotlyError", "write_journal_report", "write_report"]
 
 
 def write_report(folders: Sequence[Path], out: Path) -> None:
@@ -26,8 +28,20 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
     ones are listed and left out of all figures. Needs the extra `report`
     (`pip install 'uclearn[report]'`).
     """
-    tables = out.suffix == ".md"
-    text = markdown(folders) if tables else page(collect(folders), plotly_javascript())
+    if out.suffix == ".md":
+        _write(markdown(folders), out)
+        return
+    plotly = plotly_javascript()  # what is missing is said before anything is read
+    _write(page(collect(folders), plotly), out)
+
+
+def write_journal_report(folder: Path, out: Path) -> None:
+    """Write the page on the model in use that is kept in `folder`, from its journal alone."""
+    lines = read_jsonl(folder / "journal.jsonl")
+    _write(live_page(folder.resolve().name, lines, plotly_javascript()), out)
+
+
+def _write(text: str, out: Path) -> None:
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:

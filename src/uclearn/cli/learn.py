@@ -1,0 +1,203 @@
+"""`uclearn learn`: new data for a model that is in use."""
+
+from __future__ import annotations
+
+import json as json_lines
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uclearn.cli import options
+from uclearn.errors import SettingError
+
+if TYPE_CHECKING:
+    from uclearn.live.journal import Update
+    from uclearn.live.learner import Learner
+    from uclearn.live.table import Table
+
+REJECTED = 3
+"""The exit code where an update was rejected."""
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="FOLDER", help="Where the model is kept; made if it is not there.")
+]
+Data = Annotated[
+    Path,
+    typer.Option(
+        "--data",
+        metavar="FILE",
+        help="Examples: a .csv with a column of labels, or an .npz with the arrays x and y.",
+    ),
+]
+
+
+def learn(
+    folder: Folder,
+    data: Data,
+    name: Annotated[str, typer.Option(help="Of this update, and of the task that it begins.")],
+    add_classes: Annotated[
+        bool, typer.Option("--add-classes", help="With one head: add outputs for new labels.")
+    ] = False,
+    task: Annotated[
+        str | None, typer.Option(help="Go on with this known task instead of beginning one.")
+    ] = None,
+    label: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="The CSV's column of labels. Default: last."),
+    ] = None,
+    method: options.Method = None,
+    hidden: Annotated[
+        str | None, typer.Option(help="Widths of the hidden layers, as 64,64. Default: 64,64.")
+    ] = None,
+    one_head: Annotated[
+        bool,
+        typer.Option(
+            "--one-head",
+            help="One output layer for all updates, instead of one for each task.",
+        ),
+    ] = False,
+    as_is: Annotated[
+        bool,
+        typer.Option(
+            "--as-is", help="Do not bring features to a common scale (that of the first data)."
+        ),
+    ] = False,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, as beta=0.01."),
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.")] = None,
+    batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    seed: Annotated[
+        int | None, typer.Option(help="Of weights, order and what is set apart.")
+    ] = None,
+    max_drop: Annotated[
+        float, typer.Option(help="The drop in an old task's accuracy that is tolerated.")
+    ] = 0.01,
+    canary: Annotated[
+        float, typer.Option(help="Share, or from 1 on number, of the examples to guard them by.")
+    ] = 0.1,
+    warn: Annotated[
+        bool, typer.Option("--warn", help="Keep an update that costs too much, and say so.")
+    ] = False,
+    json: options.Json = False,
+) -> None:
+    """Learn from new data, unless that would cost old tasks too much.
+
+    A part of the data is set apart and never trained on. If an old task loses more than
+    `--max-drop` of its accuracy on its own part, the update is rejected, the model stays what it
+    was to the bit, and the exit code is 3. `uclearn status FOLDER` tells the story.
+    """
+    from uclearn.live.gate import Gate
+    from uclearn.live.learner import Learner
+    from uclearn.live.table import read_table
+
+    table = read_table(data, label, labelled=True)
+    made = {
+        "method": method,
+        "hidden": hidden,
+        "one-head": one_head,
+        "as-is": as_is,
+        "set": settings,
+    }
+    plan = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
+    given: dict[str, Any] = {key: value for key, value in plan.items() if value is not None}
+    gate = Gate(max_drop=max_drop, canary=canary, mode="warn" if warn else "reject")
+
+    def new() -> Learner:
+        return _new(table, made, given)
+
+    with Learner.open(folder, new=new) as learner:
+        if learner.note:
+            typer.echo(learner.note, err=True)
+        if learner.tasks:
+            _refuse(folder, made)
+        learner.plan = replace(learner.plan, **given)
+        lesson = _lesson(learner, table, task, add_classes)
+        update = learner.learn(name=name, task=task, gate=gate, **lesson)
+    _tell(update, folder, json)
+    if not update.kept:
+        raise typer.Exit(REJECTED)
+
+
+def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
+    from torch import nn
+
+    from uclearn.experiments.overrides import parse_settings
+    from uclearn.live.learner import Learner
+    from uclearn.live.standardise import Standardise
+    from uclearn.live.table import classes_of
+    from uclearn.networks import MultiHead, mlp
+    from uclearn.training.plan import Plan
+
+    chosen = {"epochs": 20, "batch_size": 32, **plan}
+    seed = int(chosen.get("seed", 0))
+    widths = _widths(made["hidden"] or "64,64")
+    features = table.inputs[0].numel()
+    flat: list[nn.Module] = [] if table.inputs.dim() == 2 else [nn.Flatten()]
+    scale: list[nn.Module] = [] if made["as-is"] else [Standardise.of(table.inputs.flatten(1))]
+    if made["one-head"]:
+        body = mlp(features, widths, len(classes_of(table.labels or ())), seed=seed)
+        network: nn.Module = nn.Sequential(*flat, *scale, *body.children())
+    else:
+        heads = mlp(features, widths, None, seed=seed)
+        assert isinstance(heads, MultiHead)
+        trunk = nn.Sequential(*flat, *scale, *heads.trunk.children())
+        network = MultiHead(trunk, heads.features, seed)
+    own = parse_settings([f"method.{text}" for text in made["set"] or []])
+    settings = {key.removeprefix("method."): value for key, value in own.items()}
+    return Learner(network, made["method"] or "ucl", plan=Plan(**chosen), **settings)
+
+
+def _lesson(learner: Learner, table: Table, task: str | None, add_classes: bool) -> dict[str, Any]:
+    """The data with their labels numbered, and how many classes there are."""
+    from uclearn.live.aim import known_task
+    from uclearn.live.table import classes_of
+    from uclearn.networks import has_heads
+
+    assert table.labels is not None
+    heads = has_heads(learner.network)
+    if task is not None or (learner.tasks and not heads):
+        known = known_task(learner.tasks, task or list(learner.tasks)[-1]).labels
+        fresh = set(table.labels) - set(known) if add_classes else set()
+        labels = (*known, *classes_of(tuple(fresh)))
+        classes = len(labels) if fresh else None
+    else:
+        labels = classes_of(table.labels)
+        classes = max(len(labels), 2) if heads else None
+    data = (table.inputs, table.numbered(labels))
+    return {"data": data, "labels": labels, "classes": classes}
+
+
+def _refuse(folder: Path, made: dict[str, Any]) -> None:
+    given = [f"--{key}" for key, value in made.items() if value]
+    if given:
+        raise SettingError(
+            f"{', '.join(given)} can be chosen when a model is made, but {folder} holds one "
+            "already. Leave out what was chosen then, or choose another folder."
+        )
+
+
+def _widths(text: str) -> tuple[int, ...]:
+    try:
+        widths = tuple(int(part) for part in text.split(","))
+    except ValueError as error:
+        raise SettingError(f"`--hidden` must be whole numbers, as 64,64, got {text!r}.") from error
+    if not all(width > 0 for width in widths):
+        raise SettingError(f"`--hidden` must be positive numbers, as 64,64, got {text!r}.")
+    return widths
+
+
+def _tell(update: Update, folder: Path, json: bool) -> None:
+    if json:
+        document = {k: v for k, v in update.document().items() if k != "nodes"}
+        typer.echo(json_lines.dumps(document))
+        return
+    sizes = f"{update.train} examples, {update.canary} set apart"
+    learned = "" if update.accuracy is None else f", right on {update.accuracy:.1%} of those"
+    typer.echo(f"{update.name}: {update.decision}. {sizes}{learned}. {update.reason}")
+    if not update.kept:
+        typer.echo(f"The model in {folder} is what it was before, to the bit.")

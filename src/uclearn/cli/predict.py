@@ -1,0 +1,91 @@
+"""`uclearn predict`: what a model that is in use answers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json as json_lines
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uclearn.cli import options
+
+if TYPE_CHECKING:
+    from uclearn.live.answer import Answer
+    from uclearn.live.learner import Learner
+
+
+def predict(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the model is kept.")],
+    data: Annotated[
+        Path,
+        typer.Option("--data", metavar="FILE", help="A .csv, or an .npz with the array x."),
+    ],
+    task: Annotated[
+        str | None,
+        typer.Option(
+            help="Which task the examples belong to. Default: found out example by example, which "
+            "is often wrong; see docs/live.md."
+        ),
+    ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="All examples belong to one task, which is to be found."),
+    ] = False,
+    uncertainty: Annotated[
+        bool,
+        typer.Option("--uncertainty", help="Say how far draws of the weights disagree."),
+    ] = False,
+    label: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="A column of the CSV to leave out.")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="A CSV file. Default: the terminal.")
+    ] = None,
+    json: options.Json = False,
+) -> None:
+    """Answer: for each example the task, the label, how probable it is, and how sure that is."""
+    from uclearn.live.learner import Learner
+    from uclearn.live.table import read_table
+    from uclearn.storage.atomic import write_text
+
+    learner = Learner.load(folder)
+    if learner.note:
+        typer.echo(learner.note, err=True)
+    table = read_table(data, label, labelled=False)
+    answer = learner.predict(table.inputs, task, uncertainty=uncertainty, together=together)
+    rows = list(_rows(learner, answer))
+    text = "".join(json_lines.dumps(row) + "\n" for row in rows) if json else _csv(rows)
+    if out is None:
+        sys.stdout.write(text)
+    else:
+        write_text(out, text)
+        typer.echo(f"{len(rows)} answers written to {out}.")
+
+
+def _rows(learner: Learner, answer: Answer) -> Iterator[dict[str, Any]]:
+    best = answer.probabilities.max(dim=1).values
+    for number, name in enumerate(answer.tasks):
+        place = int(answer.labels[number])
+        names = learner.tasks[name].labels
+        row: dict[str, Any] = {
+            "task": name,
+            "label": names[place] if place < len(names) else str(place),
+            "probability": round(float(best[number]), 6),
+            "entropy": round(float(answer.entropy[number]), 6),
+        }
+        if answer.disagreement is not None:
+            row["disagreement"] = round(float(answer.disagreement[number]), 6)
+        yield row
+
+
+def _csv(rows: list[dict[str, Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(rows[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()

@@ -1,0 +1,132 @@
+"""Answers of a model, and how sure it is of them; asking leaves no trace."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.gaussian import GaussianLayer, use_samples
+from uclearn.live.infer_task import joined, least_uncertain
+from uclearn.methods.contract import Method
+from uclearn.networks.heads import run
+from uclearn.training.evaluate import predict
+
+DRAWS = 20
+"""Draws of the weights that uncertainty is measured by."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a model answers to a batch."""
+
+    tasks: tuple[str, ...]
+    """Which task each example was taken for: given, or inferred."""
+    outputs: Tensor
+    """(batch, classes) probabilities, or for regression (batch, ...) numbers; means over draws.
+    Where tasks differ in classes, 0 beyond a task's own."""
+    disagreement: Tensor | None
+    """(batch,) what of the uncertainty comes from not knowing the weights: the mutual information
+    between answer and weights, in nats; for regression the standard deviation of the outputs,
+    (batch, ...). None if not asked for, or if the method knows no uncertainty of weights."""
+    classifies: bool = True
+    """False: the answers are numbers."""
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    @property
+    def probabilities(self) -> Tensor:
+        """(batch, classes)."""
+        if not self.classifies:
+            raise TaskError(
+                "This task has no classes, so there are no labels and no probabilities: its "
+                "answers are numbers, in `outputs`."
+            )
+        return self.outputs
+
+    @property
+    def labels(self) -> Tensor:
+        """(batch,) the most probable class."""
+        return self.probabilities.argmax(dim=1)
+
+    @property
+    def entropy(self) -> Tensor:
+        """(batch,) in nats, 0 is certain: all uncertainty together."""
+        entropy: Tensor = torch.special.entr(self.probabilities).sum(dim=1)
+        return entropy
+
+
+def classify(
+    method: Method,
+    x: Tensor,
+    names: Sequence[str],
+    task: int | None,
+    draws: int,
+    together: bool,
+    size: int = 1024,
+) -> Answer:
+    """Class probabilities of a batch; `task` None: of the task with the least uncertain head.
+
+    Args:
+        method: any method.
+        x: a batch.
+        names: of the tasks, by number.
+        task: which it belongs to, or None.
+        draws: of the weights; 0: the means alone.
+        together: all of `x` belongs to one task, which is to be found.
+        size: examples worked on at once.
+    """
+    tried = range(len(names)) if task is None else [task]
+    with undisturbed(method.model):
+        candidates = [
+            joined([predict(method, part, t, draws) for part in x.split(size)]) for t in tried
+        ]
+    found = candidates[0] if task is not None else least_uncertain(candidates, together)
+    return Answer(
+        tasks=tuple(names[t] for t in found.task.tolist()),
+        outputs=found.probabilities,
+        disagreement=found.disagreement if draws and has_spread(method.model) else None,
+    )
+
+
+@torch.no_grad()
+def regress(
+    method: Method, x: Tensor, name: str, task: int, draws: int, size: int = 1024
+) -> Answer:
+    """Outputs of a batch as they are; with draws also their standard deviation."""
+    with undisturbed(method.model), method.inference(task) as network:
+        if not draws or not has_spread(network):
+            each = torch.cat([run(network, part, task) for part in x.split(size)])[None]
+        else:
+            with use_samples(network):
+                each = torch.stack(
+                    [
+                        torch.cat([run(network, part, task) for part in x.split(size)])
+                        for _ in range(draws)
+                    ]
+                )
+    spread = each.std(dim=0) if len(each) > 1 else None
+    return Answer((name,) * len(x), each.mean(0), spread, classifies=False)
+
+
+def has_spread(model: nn.Module) -> bool:
+    """Whether the weights of a network have an uncertainty that can be drawn from."""
+    return any(isinstance(module, GaussianLayer) for module in model.modules())
+
+
+@contextmanager
+def undisturbed(model: nn.Module) -> Iterator[None]:
+    """Afterwards every stream of noise stands where it stood: asking twice gives one answer, and
+    learning goes on as if nobody had asked."""
+    layers = [module for module in model.modules() if isinstance(module, GaussianLayer)]
+    before = [(layer.noise, layer.noise.state) for layer in layers]
+    try:
+        yield
+    finally:
+        for noise, state in before:
+            noise.state = state

@@ -1,0 +1,156 @@
+"""A plain network as JSON, and back, without executing anything that a file says.
+
+Networks made of `Sequential`, `MultiHead` and the layers listed here can be rebuilt, among them all
+of `uclearn.networks`. A class of your own cannot: hand in a freshly built one.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from uclearn.errors import CheckpointError
+from uclearn.live.standardise import Standardise
+from uclearn.networks.heads import MultiHead
+
+_KINDS: tuple[type[nn.Module], ...] = (
+    *(nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d, nn.LayerNorm, nn.GroupNorm),
+    *(nn.ReLU, nn.LeakyReLU, nn.GELU, nn.SiLU, nn.Tanh, nn.Sigmoid, nn.ELU, nn.Identity),
+    Standardise,
+    *(nn.Dropout, nn.Dropout1d, nn.Dropout2d, nn.Flatten),
+    *(nn.MaxPool1d, nn.MaxPool2d, nn.AvgPool1d, nn.AvgPool2d),
+    *(nn.AdaptiveAvgPool1d, nn.AdaptiveAvgPool2d, nn.AdaptiveMaxPool1d, nn.AdaptiveMaxPool2d),
+)
+KINDS: dict[str, type[nn.Module]] = {kind.__name__: kind for kind in _KINDS}
+"""The layers that can be rebuilt, by name."""
+
+_UNSAID = ("device", "dtype", "_weight", "_freeze", "inplace")
+
+
+def describe(model: nn.Module) -> dict[str, Any] | None:
+    """What `rebuild` needs, in the types of JSON; None where a part cannot be rebuilt.
+
+    Weights are not in it, nor are heads: both come with the saved state.
+
+    >>> describe(nn.Sequential(nn.Linear(2, 3), nn.ReLU()))["modules"]["1"]
+    {'kind': 'ReLU', 'settings': {}}
+    """
+    if type(model) is MultiHead:
+        trunk = describe(model.trunk)
+        own = {"features": model.features, "seed": model.seed}
+        return None if trunk is None else {"kind": "MultiHead", "trunk": trunk, "settings": own}
+    if type(model) is nn.Sequential:
+        parts = {name: describe(module) for name, module in model.named_children()}
+        whole = all(part is not None for part in parts.values())
+        return {"kind": "Sequential", "modules": parts} if whole else None
+    if type(model) not in _KINDS:
+        return None
+    settings = _settings(model)
+    return None if settings is None else {"kind": type(model).__name__, "settings": settings}
+
+
+def rebuild(description: Mapping[str, Any]) -> nn.Module:
+    """The network that `describe` described, with weights of no meaning.
+
+    >>> rebuild(describe(nn.Sequential(nn.Linear(2, 3), nn.ReLU())))[0]
+    Linear(in_features=2, out_features=3, bias=True)
+    """
+    try:
+        kind = description["kind"]
+        if kind == "MultiHead":
+            return MultiHead(rebuild(description["trunk"]), **description["settings"])
+        if kind == "Sequential":
+            network = nn.Sequential()
+            for name, part in description["modules"].items():
+                network.add_module(name, rebuild(part))
+            return network
+        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in _given(description)}
+        with torch.random.fork_rng(devices=[]):  # the weights will be loaded: nothing is drawn
+            return KINDS[kind](**settings)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise CheckpointError(
+            f"The description of the network makes no sense ({error!r}). It is damaged or was "
+            "written by a newer uclearn; hand in the network: `Learner.load(folder, model=...)`."
+        ) from error
+
+
+def _given(description: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    return list(description["settings"].items())
+
+
+def _settings(module: nn.Module) -> dict[str, Any] | None:
+    """The arguments that would build this module again; None if it does not say them all."""
+    found: dict[str, Any] = {}
+    for name, parameter in inspect.signature(type(module)).parameters.items():
+        if name in _UNSAID or parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            continue
+        if not hasattr(module, name):
+            return None
+        value = getattr(module, name)
+        if name == "bias":
+            value = value is not None
+        elif isinstance(value, tuple):
+            value = list(value)
+        found[name] = value
+    return found
+
+
+Sizes = dict[str, list[int]]
+"""By the name of a parameter or buffer its shape; `<features>`: what enters the heads."""
+
+
+def sizes(model: nn.Module) -> Sizes:
+    """The shape of everything in a network but its heads."""
+    found = {
+        name: list(tensor.shape)
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+        if not name.startswith("heads.")
+    }
+    if isinstance(model, MultiHead):
+        found["<features>"] = [model.features]
+    return found
+
+
+_ATTRIBUTES: dict[str, tuple[int, tuple[str, ...]]] = {
+    # of a parameter: its dimension -> the attributes that repeat its length
+    "nodes": (0, ("out_features", "out_channels", "num_features")),
+    "features": (1, ("in_features", "in_channels")),
+}
+
+
+@torch.no_grad()
+def resize_to(model: nn.Module, wanted: Mapping[str, list[int]]) -> nn.Module:
+    """Make each layer as large as `wanted` says, in place; what was there is kept where it was.
+
+    What is new is zero. For Linear, Conv and Embedding layers without groups, and batch norms.
+    """
+    for place, module in model.named_modules():
+        for own in (module._parameters, module._buffers):
+            for name, tensor in list(own.items()):
+                shape = wanted.get(f"{place}.{name}".lstrip("."))
+                if tensor is None or shape is None or list(tensor.shape) == shape:
+                    continue
+                larger = tensor.new_zeros(shape)
+                common = tuple(slice(min(a, b)) for a, b in zip(tensor.shape, shape, strict=True))
+                larger[common] = tensor[common]
+                parameter = isinstance(tensor, nn.Parameter)
+                own[name] = nn.Parameter(larger, tensor.requires_grad) if parameter else larger
+                _tell(module, name, shape)
+    if isinstance(model, MultiHead) and "<features>" in wanted:
+        model.features = wanted["<features>"][0]
+    return model
+
+
+def _tell(module: nn.Module, name: str, shape: list[int]) -> None:
+    if isinstance(module, nn.Embedding):
+        module.num_embeddings, module.embedding_dim = shape
+    elif name == "weight":
+        for dim, attributes in _ATTRIBUTES.values():
+            for attribute in attributes:
+                if hasattr(module, attribute) and dim < len(shape):
+                    setattr(module, attribute, shape[dim])

@@ -1,0 +1,210 @@
+"""A trained network for deployment: plain, smaller if wanted, in a file that others can run.
+
+    exported = export(method, "model.onnx", task=2, prune=0.01, data=validation)
+
+The network that comes out is ordinary torch without any of the method: mean weights, original
+classes. With `prune` the nodes that no task relies on are taken out first. What is written is read
+back, run on the same inputs and compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_map_only
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.gaussian import export as plain_copy
+from uclearn.live.formats import Format, chosen_format, write
+from uclearn.live.judge import Judge, as_sets, parameters, speed_up
+from uclearn.live.prune import prune as prune_network
+from uclearn.live.states import strengths_of
+from uclearn.live.surgery import close, tensors
+from uclearn.methods.contract import Method
+from uclearn.networks.heads import MultiHead, run
+from uclearn.tasks import DataLike, iterate
+from uclearn.training.evaluate import Score, correct
+
+
+@dataclass(frozen=True)
+class Exported:
+    """A network ready to be deployed, and what is known about it."""
+
+    network: nn.Module
+    """Called as `network(x)`: the outputs of the chosen head, or of all heads side by side. It is
+    on the CPU."""
+    parameters_before: int
+    parameters_after: int
+    removed: Mapping[str, int]
+    """Nodes taken out, by layer."""
+    score_before: tuple[float, ...]
+    """Accuracy on each data set before anything was taken out; empty without data."""
+    score_after: tuple[float, ...]
+    speed_up: float
+    """How many times as fast as before, measured side by side on a batch; 1 if nothing went."""
+    path: Path | None
+    difference: float
+    """The largest difference between the file's outputs and the network's, on the same inputs."""
+
+    def __str__(self) -> str:
+        words = [
+            f"{self.parameters_before:,} -> {self.parameters_after:,} parameters, "
+            f"{sum(self.removed.values())} nodes removed, {self.speed_up:.2f} times as fast"
+        ]
+        pairs = zip(self.score_before, self.score_after, strict=True)
+        scored = [f"{old:.4f} -> {new:.4f}" for old, new in pairs]
+        words += [f"score on the held-out data: {', '.join(scored)}"] if scored else []
+        words += [f"written to {self.path}, checked to {self.difference:.1e}"] if self.path else []
+        return "; ".join(words)
+
+
+def export(
+    method: Method,
+    path: str | Path | None = None,
+    *,
+    format: Format | None = None,
+    task: int | None = None,
+    prune: float | None = None,
+    data: DataLike | Sequence[DataLike] | None = None,
+    example: Any = None,
+    keep: Iterable[str] = (),
+    score: Score = correct,
+) -> Exported:
+    """Take the network out of a method, make it smaller if wanted, and write it to a file.
+
+    Args:
+        method: any method; left as it is.
+        path: where to write; None: only return the network.
+        format: `"torch"` (a `torch.export` program) or `"onnx"` (extra `uclearn[onnx]`); None: by
+            the end of the path, `.pt2` or `.onnx`.
+        task: with heads, the one to export; None: all of them side by side.
+        prune: how much accuracy may be lost on `data` for the sake of a smaller network, 0.01 is
+            one point; None: nothing is taken out.
+        data: held-out examples, one data set or several; each keeps within the tolerance by itself.
+        example: a small batch of inputs (a tuple for several arguments); None: from `data`.
+        keep: layers that keep all of their nodes.
+        score: (outputs, targets) -> one number per example, by default 1 where the label is right.
+
+    >>> from uclearn import UCL
+    >>> net = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2))
+    >>> x = torch.randn(6, 4)
+    >>> exported = export(UCL(net, example=x), example=x)
+    >>> torch.equal(exported.network(x), net(x)), exported.parameters_after
+    (True, 58)
+    """
+    kind = chosen_format(path, format)
+    sets = as_sets(data)
+    example = _example(example, sets)
+    network = _taken_out(method, task, example)
+    judge = Judge(score, head=None if task is None else 0)
+    smaller, removed = network, {}
+    if prune is not None:
+        if not sets:
+            raise SettingError(
+                "`data` must be given where `prune` is: held-out examples tell how many nodes can "
+                "go."
+            )
+        strengths = strengths_of(method)
+        pruned = prune_network(
+            network, sets, prune, strengths=strengths, keep=keep, judge=judge, example=example
+        )
+        smaller, removed = pruned.network, pruned.removed
+    scores = [judge.each(each, sets) for each in (network, smaller)]
+    before, after = (_callable(each) for each in (network, smaller))
+    difference = 0.0 if path is None else write(after, Path(path), kind, example)
+    return Exported(
+        network=after,
+        parameters_before=parameters(before),
+        parameters_after=parameters(after),
+        removed=removed,
+        score_before=scores[0],
+        score_after=scores[1],
+        speed_up=speed_up(before, after, _batch(example, sets)) if removed else 1.0,
+        path=None if path is None else Path(path),
+        difference=difference,
+    )
+
+
+def _taken_out(method: Method, task: int | None, example: Any) -> nn.Module:
+    """A plain copy of the network that the method lends to predict with, with the chosen head."""
+    _check_task(method, task)
+    with method.inference(task) as lent_network, torch.no_grad():
+        network = plain_copy(lent_network).eval().requires_grad_(False).cpu()
+        device = next(lent_network.parameters()).device
+        there = tree_map_only(Tensor, lambda tensor: tensor.to(device), example)
+        expected = [tensor.cpu() for tensor in _predicted(lent_network, task, there)]
+    if isinstance(network, MultiHead) and task is not None:
+        network.heads = nn.ModuleList([network.heads[task]])
+    given = example if isinstance(example, tuple) else (example,)
+    if not all(map(close, tensors(_callable(network)(*given)), expected)):
+        raise TaskError(
+            f"What {type(method).__name__} lends to predict with is more than a network (an "
+            "average over draws): a plain copy of it computes something else, so it cannot be "
+            "exported."
+        )
+    return network
+
+
+def _predicted(network: nn.Module, task: int | None, example: Any) -> list[Tensor]:
+    """What the method itself predicts: for one task, or for all side by side."""
+    if not isinstance(network, MultiHead):
+        return tensors(network(*example) if isinstance(example, tuple) else network(example))
+    heads = range(len(network.heads)) if task is None else [task]
+    return [torch.cat([run(network, example, head) for head in heads], dim=-1)]
+
+
+def _check_task(method: Method, task: int | None) -> None:
+    heads = len(method.model.heads) if isinstance(method.model, MultiHead) else None
+    if heads == 0:
+        raise TaskError("The network has no head yet: learn a task first, then export.")
+    if task is not None and not 0 <= task < (1 if heads is None else heads):
+        known = "the network has no heads: leave it out" if heads is None else f"0 to {heads - 1}"
+        raise SettingError(f"`task` must be one of the heads ({known}), got {task}.")
+    if task is None and heads is not None and getattr(method, "batch_norm", "") == "per-task":
+        raise SettingError(
+            "`task` must be given where batch norms keep statistics per task, got None: no one "
+            "network serves all heads."
+        )
+
+
+class AllHeads(nn.Module):
+    """A trunk and all of its heads, side by side: (batch, classes of all tasks)."""
+
+    def __init__(self, network: MultiHead) -> None:
+        super().__init__()
+        self.trunk, self.heads = network.trunk, network.heads
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Every head's outputs."""
+        features = self.trunk(input)
+        return torch.cat([head(features) for head in self.heads], dim=-1)
+
+
+def _callable(network: nn.Module) -> nn.Module:
+    """A network that is called with inputs alone."""
+    if not isinstance(network, MultiHead):
+        return network
+    if len(network.heads) > 1:
+        return AllHeads(network).eval()
+    return nn.Sequential(network.trunk, network.heads[0]).eval()
+
+
+def _example(example: Any, sets: Sequence[DataLike]) -> Any:
+    if example is not None:
+        return tree_map_only(Tensor, lambda tensor: tensor.detach().cpu(), example)
+    if not sets:
+        raise SettingError(
+            "`example` must be given where `data` is not: a small batch of inputs, such as x[:2]."
+        )
+    return next(iter(iterate(sets[0], 2))).inputs
+
+
+def _batch(example: Any, sets: Sequence[DataLike]) -> tuple[Any, ...]:
+    if sets:
+        return (next(iter(iterate(sets[0], 256))).inputs,)
+    return example if isinstance(example, tuple) else (example,)

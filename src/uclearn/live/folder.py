@@ -1,0 +1,230 @@
+"""A learner's folder: saved all at once, loaded without executing code, one writer at a time.
+
+    learner.json             what this folder is: format and version, for whoever comes later
+    checkpoint.safetensors   everything: weights, what the method remembers, canaries, journal
+    checkpoint.previous.*    the state before
+    journal.jsonl            every update, for reading; see `journal`
+    .lock                    held while somebody learns or saves here
+
+Reading needs no lock: files are replaced whole.
+"""
+
+from __future__ import annotations
+
+import copy
+from contextlib import AbstractContextManager
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from torch import nn
+
+from uclearn.errors import CheckpointError, DataError
+from uclearn.live import journal
+from uclearn.live.blueprint import Sizes, describe, rebuild, resize_to, sizes
+from uclearn.live.known import Known
+from uclearn.storage.atomic import read_json, refusal, write_json
+from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest
+from uclearn.storage.checkpoint import save as save_state
+from uclearn.storage.lock import FolderLock
+from uclearn.training.losses import Loss
+from uclearn.training.plan import Plan
+
+if TYPE_CHECKING:
+    from uclearn.live.learner import Learner
+
+FORMAT = "uclearn.learner"
+VERSION = 1
+MARKER_NAME = "learner.json"
+
+
+Mark = tuple[int, int, int]
+
+
+class Home:
+    """Which saved state a learner continues, by folder: saving over another one is refused."""
+
+    def __init__(self) -> None:
+        self._known: dict[Path, Mark] = {}
+
+    def note(self, folder: Path, mark: Mark) -> None:
+        """The state in `folder` with this mark is ours."""
+        self._known[folder.resolve()] = mark
+
+    def check(self, folder: Path) -> None:
+        """Refuse a folder that holds what this learner does not continue."""
+        if not has_checkpoint(folder):
+            return
+        known = self._known.get(folder.resolve())
+        if known is None:
+            raise CheckpointError(
+                f"{folder} holds another learner, which would be lost. Save to a folder of its "
+                "own, or load that one and go on with it."
+            )
+        if known != mark_of(folder):
+            raise CheckpointError(
+                f"{folder} was saved to by somebody else since this learner was loaded; saving now "
+                "would undo that. Load it again and repeat the update, or save to another folder. "
+                "`with Learner.open(folder) as learner:` keeps others out from the start."
+            )
+
+
+def mark_of(folder: Path) -> Mark:
+    """What tells the saved state in `folder` from all others: a new file each time it is saved."""
+    try:
+        found = (folder / CHECKPOINT_NAME).stat()
+    except FileNotFoundError:  # only the previous one is left
+        return 0, 0, 0
+    return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def held(folder: Path) -> AbstractContextManager[object]:
+    """Keeps other processes from learning or saving in `folder`."""
+    return FolderLock(folder, "learning")
+
+
+def save(learner: Learner, folder: Path, home: Home) -> None:
+    """Write everything, locked, unless that would lose something."""
+    make(folder)
+    with held(folder):
+        write(learner, folder, home)
+
+
+def write(learner: Learner, folder: Path, home: Home) -> None:
+    """As `save`, by whoever holds the lock."""
+    _check_version(folder)
+    home.check(folder)
+    if not (folder / MARKER_NAME).exists():
+        write_json(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
+    save_state(folder / CHECKPOINT_NAME, state_of(learner), FORMAT)
+    home.note(folder, mark_of(folder))
+    journal.append_missing(folder, learner.journal)
+
+
+def make(folder: Path) -> None:
+    """Make the folder if it is not there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise refusal("make", folder, error, "Choose another place.") from error
+
+
+def has_learner(folder: Path) -> bool:
+    """Whether a learner was ever saved in `folder`."""
+    return has_checkpoint(folder)
+
+
+def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss | None) -> Learner:
+    """The learner in `folder`; see `Learner.load`."""
+    _check_version(folder)
+    if not has_learner(folder):
+        raise CheckpointError(
+            f"There is no learner in {folder}. `Learner.save(folder)` or `uclearn learn` makes one."
+        )
+    mark = mark_of(folder)  # before reading: what is saved meanwhile is not ours
+    state, note = load_latest(folder, FORMAT)
+    network = _network(state, model)
+    learner = cls(
+        network,
+        state["method"],
+        example=state["example"],
+        plan=Plan(**state["plan"]),
+        loss=_loss(state, loss),
+        **state["settings"],
+    )
+    if state["state"] is not None:
+        learner.method.load_state_dict(state["state"])
+    learner._first_sizes = state["first_sizes"]
+    learner.tasks = {saved["name"]: Known.from_document(saved) for saved in state["tasks"]}
+    written = journal.read(folder)
+    # after a fall back to the previous state the journal on disk knows more
+    learner.journal = max(state["journal"], written, key=len)
+    learner.note = note
+    learner._home.note(folder, mark)
+    return learner
+
+
+def state_of(learner: Learner) -> dict[str, Any]:
+    """All there is of a learner."""
+    blank = learner._blank
+    method = learner._method
+    return {
+        "version": VERSION,
+        "method": learner.method_name,
+        "settings": learner.settings,
+        "plan": asdict(learner.plan),
+        "loss": None if learner.loss is None else _name(learner.loss),
+        "network": describe(blank),
+        "class": f"{type(blank).__module__}.{type(blank).__qualname__}",
+        "sizes": sizes(blank),
+        "first_sizes": learner._first_sizes,
+        "example": learner.example,
+        # before the method is built the network's own weights are all there is
+        "weights": dict(blank.state_dict()) if method is None else None,
+        "state": None if method is None else dict(method.state_dict()),
+        "tasks": [known.document() for known in learner.tasks.values()],
+        "journal": learner.journal,
+    }
+
+
+def _network(state: dict[str, Any], model: nn.Module | None) -> nn.Module:
+    if model is None:
+        if state["network"] is None:
+            raise CheckpointError(
+                f"The network is a {state['class']}, which cannot be rebuilt from a file: loading "
+                "executes no code. Hand in a freshly built one: `Learner.load(folder, model=...)`."
+            )
+        return _weighted(rebuild(state["network"]), state)
+    given = sizes(model)
+    differing = _differing(given, state["sizes"])
+    if differing and _differing(given, state["first_sizes"]):
+        raise CheckpointError(
+            f"`model` must be built as the network that was saved, a {state['class']}; it differs "
+            f"in {', '.join(differing[:3])}{', ...' if len(differing) > 3 else ''}."
+        )
+    if differing:
+        model = resize_to(copy.deepcopy(model), state["sizes"])
+    return _weighted(model, state)
+
+
+def _weighted(model: nn.Module, state: dict[str, Any]) -> nn.Module:
+    if state["weights"] is not None:
+        model = copy.deepcopy(model)
+        model.load_state_dict(state["weights"])
+    return model
+
+
+def _differing(given: Sizes, wanted: Sizes) -> list[str]:
+    return [
+        f"{name} ({given.get(name)} instead of {wanted.get(name)})"
+        for name in sorted({*given, *wanted})
+        if given.get(name) != wanted.get(name)
+    ]
+
+
+def _loss(state: dict[str, Any], loss: Loss | None) -> Loss | None:
+    if state["loss"] is not None and loss is None:
+        raise CheckpointError(
+            f"This learner was trained with a loss of its own, {state['loss']}, which no file can "
+            "hold. Hand it in: `Learner.load(folder, loss=...)`."
+        )
+    return loss
+
+
+def _name(loss: Loss) -> str:
+    return f"{loss.__module__}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
+
+
+def _check_version(folder: Path) -> None:
+    marker = folder / MARKER_NAME
+    if not marker.exists():
+        return
+    found = read_json(marker)
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        raise DataError(f"{marker} does not describe a learner. Choose another folder.")
+    version = found.get("version")
+    if not isinstance(version, int) or version > VERSION:
+        raise CheckpointError(
+            f"{folder} was written by a newer uclearn: its version is {version}, this one knows up "
+            f"to {VERSION}. Update uclearn to use it; nothing was changed."
+        )

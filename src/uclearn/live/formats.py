@@ -1,0 +1,167 @@
+"""Files that run without this library: `torch.export` programs and ONNX, both checked by running
+them."""
+
+from __future__ import annotations
+
+import importlib.util
+import logging
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError
+from uclearn.live.surgery import tensors
+
+Format = Literal["torch", "onnx"]
+_BY_SUFFIX: dict[str, Format] = {".pt2": "torch", ".onnx": "onnx"}
+TOLERANCE = 1e-4
+"""Relative to the largest output: engines add floats in another order."""
+
+
+def chosen_format(path: str | Path | None, format: Format | None) -> Format | None:
+    """The format asked for, or the one that the path's end stands for; None without a path.
+
+    >>> chosen_format("model.onnx", None)
+    'onnx'
+    """
+    if format is not None and format not in get_args(Format):
+        raise SettingError(
+            f"`format` must be one of {', '.join(get_args(Format))}, got {format!r}."
+        )
+    if path is None:
+        return None
+    suffix = Path(path).suffix
+    if format is None and suffix not in _BY_SUFFIX:
+        raise SettingError(
+            f"`path` must end in {' or '.join(_BY_SUFFIX)} where no `format` is given, got "
+            f"{str(path)!r}."
+        )
+    kind = format or _BY_SUFFIX[suffix]
+    if kind == "onnx":
+        _require_onnx()
+    return kind
+
+
+def write(network: nn.Module, path: Path, format: Format | None, example: Any) -> float:
+    """Write a plain network, read it back, run it on batches of two sizes and compare.
+
+    The batch size is left open in the file. Nothing is at `path` unless all went well.
+
+    Returns:
+        the largest difference between what the file computes and what the network does.
+    """
+    assert format is not None
+    small = tuple(_batch_of(value, 2) for value in _given(example))
+    large = tuple(_batch_of(value, 5) for value in _given(example))
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
+        draft = Path(folder) / f"draft{'.pt2' if format == 'torch' else '.onnx'}"
+        try:
+            with torch.no_grad(), _quiet():
+                _WRITERS[format](network, draft, small)
+        except UclearnError:
+            raise
+        except Exception as error:  # torch raises dozens of kinds here
+            raise UnsupportedLayerError(
+                f"This network cannot be written as {format}: {error}. Usually an operation in its "
+                "forward pass depends on the data or on the batch size."
+            ) from error
+        run = _READERS[format](draft)
+        difference = max(_difference(network, run, given) for given in (small, large))
+        draft.replace(path)
+    return difference
+
+
+def _difference(network: nn.Module, run: Callable[..., list[Tensor]], given: Any) -> float:
+    with torch.no_grad():
+        expected = tensors(network(*given))
+        found = run(*given)
+    apart = max(float((f - e).abs().max()) for f, e in zip(found, expected, strict=True))
+    scale = max(1.0, max(float(e.abs().max()) for e in expected))
+    if not apart <= TOLERANCE * scale:
+        raise UnsupportedLayerError(
+            f"The exported file computes something else: its outputs differ by {apart:.2g} where "
+            f"they reach {scale:.2g}. Nothing was written."
+        )
+    return apart
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without what torch tells itself: a deprecated check of its own, and that torchvision, whose
+    operations we do not use, is not installed."""
+    registry = logging.getLogger("torch.onnx._internal.exporter._registration")
+    level = registry.level
+    registry.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"`isinstance\(treespec, LeafSpec\)`", FutureWarning)
+            yield
+    finally:
+        registry.setLevel(level)
+
+
+def _write_torch(network: nn.Module, path: Path, given: tuple[Any, ...]) -> None:
+    torch.export.save(torch.export.export(network, given, dynamic_shapes=_open(given)), path)
+
+
+def _read_torch(path: Path) -> Callable[..., list[Tensor]]:
+    module = torch.export.load(path).module()
+    return lambda *given: tensors(module(*given))
+
+
+def _write_onnx(network: nn.Module, path: Path, given: tuple[Any, ...]) -> None:
+    program = torch.export.export(network, given, dynamic_shapes=_open(given))
+    torch.onnx.export(program, dynamo=True, verbose=False).save(path, external_data=False)  # type: ignore[union-attr]
+
+
+def _read_onnx(path: Path) -> Callable[..., list[Tensor]]:
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    names = [entry.name for entry in session.get_inputs()]
+
+    def run(*given: Tensor) -> list[Tensor]:
+        feed = {name: value.cpu().numpy() for name, value in zip(names, given, strict=True)}
+        return [torch.from_numpy(output) for output in session.run(None, feed)]
+
+    return run
+
+
+_WRITERS = {"torch": _write_torch, "onnx": _write_onnx}
+_READERS = {"torch": _read_torch, "onnx": _read_onnx}
+
+
+def _open(given: tuple[Any, ...]) -> tuple[dict[int, Any], ...]:
+    """The first dimension of every input is the batch, of any size."""
+    batch = torch.export.Dim("batch", min=1)
+    return tuple({0: batch} for _ in given)
+
+
+def _given(example: Any) -> tuple[Any, ...]:
+    return example if isinstance(example, tuple) else (example,)
+
+
+def _batch_of(value: Tensor, size: int) -> Tensor:
+    """So many examples, the given ones over and over, not all alike."""
+    rows = torch.arange(size, device=value.device) % len(value)
+    batch = value[rows]
+    if value.is_floating_point():
+        batch = batch * (1 + 0.1 * rows.new_tensor(range(size)).view(-1, *[1] * (value.dim() - 1)))
+    return batch.contiguous()
+
+
+def _require_onnx() -> None:
+    wanted = ("onnx", "onnxruntime", "onnxscript")
+    missing = [name for name in wanted if importlib.util.find_spec(name) is None]
+    if missing:
+        raise SettingError(
+            f"`format='onnx'` needs packages that are not installed: {', '.join(missing)}. "
+            'Install them with `pip install "uclearn[onnx]"`, or write `format="torch"`.'
+        )

@@ -1,0 +1,366 @@
+"""A model that goes on learning: for people who do not want to write a loop.
+
+    learner = Learner(model, method="ucl")
+    gate = Gate(max_drop=0.01)
+    learner.learn((x, y), name="january", gate=gate)
+    update = learner.learn((x2, y2), name="february", gate=gate)   # whole, or not at all
+    answer = learner.predict(x3, task="january", uncertainty=True)
+    learner.save("machines")
+
+`docs/live.md` tells a longer story.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+
+from uclearn.errors import SettingError, TaskError
+from uclearn.live import folder as files
+from uclearn.live.aim import Aim, known_task
+from uclearn.live.answer import DRAWS, Answer, classify, regress
+from uclearn.live.blueprint import resize_to, sizes
+from uclearn.live.canaries import divide, guarded
+from uclearn.live.capacity import Capacity, capacity
+from uclearn.live.export import Exported, export
+from uclearn.live.fitting import check_inputs, check_labels, check_targets
+from uclearn.live.gate import Gate
+from uclearn.live.intake import NewData, examples, inputs_only, of_task
+from uclearn.live.journal import Update, node_history, widened
+from uclearn.live.known import Known
+from uclearn.live.outputs import add_outputs
+from uclearn.live.schooling import ClassWeights, weighted
+from uclearn.live.trial import Lesson, Trial
+from uclearn.live.widen import By, widen
+from uclearn.methods.contract import Method
+from uclearn.methods.registry import build, keywords, parts
+from uclearn.networks.heads import MultiHead, has_heads
+from uclearn.tasks import Data
+from uclearn.tasks.seeds import generator
+from uclearn.training.losses import Loss, cross_entropy, squared_error
+from uclearn.training.plan import Plan
+
+
+class Learner:
+    """A network, a method that keeps it from forgetting, and what was learned so far.
+
+    Updates are made on a copy: whether one is rejected, fails or is interrupted, the model in use
+    stays as it was, to the bit.
+
+    Args:
+        model: any plain network; copied. With heads (`uclearn.networks.MultiHead`) every `learn`
+            adds an output layer, without heads one output layer serves all.
+        method: name of the method, such as `"ucl"`, `"ewc"` or `"ucl+replay"`.
+        example: a small batch of inputs; None: taken from the first data.
+        plan: how long and how fast to train.
+        loss: per-example loss of (outputs, targets); None: cross-entropy for labels, squared error
+            for numbers.
+        settings: of the method, as `beta=0.01`; with a wrapper each goes to the part that has it.
+
+    >>> import torch
+    >>> from uclearn.networks import mlp
+    >>> x = torch.cat([torch.randn(40, 2) - 3, torch.randn(40, 2) + 3])
+    >>> learner = Learner(mlp(2, (8,), None), plan=Plan(epochs=20, batch_size=8, lr=0.01))
+    >>> learner.learn((x, torch.arange(80) // 40), name="january").decision
+    'ungated'
+    >>> learner.predict(torch.tensor([[-3.0, -3.0], [3.0, 3.0]]), task="january").labels
+    tensor([0, 1])
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        method: str = "ucl",
+        *,
+        example: Any = None,
+        plan: Plan | None = None,
+        loss: Loss | None = None,
+        **settings: Any,
+    ) -> None:
+        self.method_name, self.settings = method, settings
+        self.plan = Plan() if plan is None else plan
+        self.loss = loss
+        self.tasks: dict[str, Known] = {}
+        """What was learned, by name, oldest first."""
+        self.journal: list[dict[str, Any]] = []
+        """Every update, rejected ones too, oldest first."""
+        self.note: str | None = None
+        """What there is to say about loading: that the newest state was damaged."""
+        if isinstance(model, MultiHead) and len(model.heads):
+            raise SettingError(
+                f"`model` must have no heads yet, got {len(model.heads)}: each task adds its own. "
+                "Hand in its trunk in a new MultiHead."
+            )
+        self._settings_by_part = _by_part(method, settings)
+        self._blank = copy.deepcopy(model)
+        self._first_sizes = sizes(model)
+        self._example = example
+        self._method = None if example is None else self._build(self._blank)
+        self._home = files.Home()
+
+    # -- learning --------------------------------------------------------------------------
+
+    def learn(
+        self,
+        data: NewData,
+        name: str,
+        *,
+        task: str | None = None,
+        gate: Gate | None = None,
+        validation: NewData | None = None,
+        classes: int | None = None,
+        labels: Sequence[str] = (),
+        class_weights: ClassWeights | None = None,
+    ) -> Update:
+        """Learn from new data; what comes back says what became of it.
+
+        Args:
+            data: `(inputs, targets)` as tensors or arrays, a torch `Dataset` or `DataLoader`
+                (read into memory), or `uclearn.tasks.Data`.
+            name: of the update, and of the task that it begins.
+            task: go on with this known task instead of beginning one.
+            gate: whether the update may pass; None: it always does.
+            validation: data of the same kind to choose the best epoch by (see `Plan.patience`).
+            classes: how many there are. By default as many as a new head's labels need. For a
+                network with one output layer: more than it has adds outputs; the old ones stay
+                what they are.
+            labels: names of the classes.
+            class_weights: one for each class, or `"balanced"`: rare classes count as much as
+                frequent ones.
+        """
+        arrived = examples(data)
+        self._prepare(arrived)
+        aim = Aim(name, task, classes, tuple(labels))
+        target, outputs = aim.target(self.tasks, self.method.model, self._example, arrived)
+        if self.loss is None:
+            check_targets(self.method.model, arrived, self._example)
+        known = guarded(self.tasks.values(), gate)
+        portions = divide(arrived, target.name, gate, known, self.plan.seed)
+        valid = None if validation is None else self._checked(validation, target)
+        lesson = Lesson(name, target, known, arrived, portions, valid, gate)
+        loss = weighted(self._loss_for(target), class_weights, portions.train, target.classes)
+        number = len(self.journal) + 1
+        copied, blank = self._copy(outputs)
+        trial = Trial.run(lesson, self.method, copied, blank, self.plan, loss, number)
+        update = trial.report(lesson, number, self.method_name)
+        self.journal.append(update.document())
+        if update.kept:
+            self._keep(trial, lesson)
+        return update
+
+    # -- answering -------------------------------------------------------------------------
+
+    def predict(
+        self,
+        x: Any,
+        task: str | None = None,
+        *,
+        uncertainty: bool = False,
+        draws: int = DRAWS,
+        together: bool = False,
+    ) -> Answer:
+        """What the model answers to a batch; asking leaves no trace.
+
+        Args:
+            x: a batch of inputs.
+            task: which task it belongs to. None: for a network with heads the task whose head is
+                least uncertain, example by example (see `uclearn.live.infer_task`); with one
+                output layer, the newest.
+            uncertainty: average over draws of the weights, and say how far they disagree.
+            draws: how many.
+            together: with `task=None`, all of `x` belongs to one task, which is to be found.
+        """
+        if not self.tasks:
+            raise TaskError("This learner has learned nothing yet. Call `learn` first.")
+        inputs = inputs_only(x).to(next(self.method.parameters()).device)
+        check_inputs(self.method.model, inputs, self._example, "x")
+        if uncertainty and draws < 2:
+            raise SettingError(f"`draws` must be at least 2 to disagree, got {draws}.")
+        count = draws if uncertainty else 0
+        names = list(self.tasks)
+        chosen = self._chosen(task)
+        if chosen is not None and self.tasks[chosen].classes is None:
+            return regress(self.method, inputs, chosen, self.tasks[chosen].index, count)
+        index = None if chosen is None else self.tasks[chosen].index
+        return classify(self.method, inputs, names, index, count, together)
+
+    # -- room ------------------------------------------------------------------------------
+
+    def capacity(self) -> Capacity:
+        """How full the network is, how that grew update by update, and where it leads."""
+        return capacity(self.method, node_history(self.journal))
+
+    def widen(self, by: By) -> None:
+        """Add nodes, free ones, without a change in what the network computes.
+
+        Args:
+            by: a factor for every layer that can be widened, or how many nodes to add by layer.
+        """
+        wide = widen(self.method, by, self._example, seed=self.plan.seed)
+        self._blank = resize_to(copy.deepcopy(self._blank), sizes(wide.model))
+        self._method = wide
+        self.journal.append(widened(len(self.journal) + 1, by, wide.model))
+
+    def export(
+        self,
+        path: str | Path | None = None,
+        task: str | None = None,
+        *,
+        prune: float | None = None,
+        data: NewData | None = None,
+    ) -> Exported:
+        """A plain network for deployment, smaller if wanted; see `uclearn.live.export`.
+
+        Args:
+            path: a `.pt2` or `.onnx` file; None: only return the network.
+            task: whose head to export; None: all heads side by side.
+            prune: how much accuracy may be lost for a smaller network, 0.01 is one point.
+            data: held-out examples to judge that by; None: the canaries.
+        """
+        chosen = list(self.tasks.values()) if task is None else [known_task(self.tasks, task)]
+        head = chosen[0].index if task is not None and has_heads(self.method.model) else None
+        if data is None:
+            judges = [known.canary for known in chosen if known.canary is not None]
+        else:
+            judges = [of_task(examples(data), chosen[-1].index)]
+        return export(self.method, path, task=head, prune=prune, data=judges, example=self._example)
+
+    # -- keeping ---------------------------------------------------------------------------
+
+    def save(self, folder: str | Path) -> None:
+        """Keep everything in `folder`, all at once: until the new state is whole, the old stays.
+
+        Refused where another learner, or another process that learned in between, would be lost.
+        """
+        files.save(self, Path(folder), self._home)
+
+    @classmethod
+    def load(
+        cls, folder: str | Path, model: nn.Module | None = None, loss: Loss | None = None
+    ) -> Learner:
+        """The learner that was saved in `folder`; no code is executed.
+
+        Args:
+            folder: where `save` put it.
+            model: a freshly built network. Not needed where it is made of `Sequential`,
+                `MultiHead` and common layers, as those of `uclearn.networks` are.
+            loss: the loss, if it was one of your own.
+        """
+        return files.load(cls, Path(folder), model, loss)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls,
+        folder: str | Path,
+        model: nn.Module | None = None,
+        loss: Loss | None = None,
+        *,
+        new: Callable[[], Learner] | None = None,
+    ) -> Iterator[Learner]:
+        """Within: the learner in `folder`, locked against other processes; saved at the end.
+
+        `with Learner.open(folder) as learner: learner.learn(...)`. After an error nothing is saved.
+
+        Args:
+            folder: where it is.
+            model: as for `load`.
+            loss: as for `load`.
+            new: makes the learner if there is none in `folder` yet; None: that is an error.
+        """
+        place = Path(folder)
+        if new is not None:
+            files.make(place)
+        with files.held(place):
+            begun = new is not None and not files.has_learner(place)
+            learner = new() if new is not None and begun else cls.load(place, model, loss)
+            yield learner
+            files.write(learner, place, learner._home)
+
+    # -- the parts -------------------------------------------------------------------------
+
+    @property
+    def method(self) -> Method:
+        """The method with its network. Another object after each update that was kept."""
+        if self._method is None:
+            raise TaskError(
+                "The method is built when the first data come. Call `learn` first, or give the "
+                "learner an `example`."
+            )
+        return self._method
+
+    @property
+    def network(self) -> nn.Module:
+        """The network in the method's hands; before the first data, the plain one."""
+        return self._blank if self._method is None else self._method.model
+
+    @property
+    def example(self) -> Any:
+        """A batch of one input, as the network takes it."""
+        return self._example
+
+    # -- inside ----------------------------------------------------------------------------
+
+    def _build(self, model: nn.Module) -> Method:
+        return build(self.method_name, model, self._example, self._settings_by_part)
+
+    def _prepare(self, arrived: Data) -> None:
+        """Check the inputs, and build the method if these are the first."""
+        check_inputs(self.network, arrived.inputs, self._example, "data")
+        if self._method is None:
+            self._example = arrived.inputs[:1].clone()
+            self._method = self._build(self._blank)
+
+    def _keep(self, trial: Trial, lesson: Lesson) -> None:
+        """The copy takes the original's place."""
+        self._method, self._blank = trial.method, trial.blank
+        tasks = {one.name: one for one in lesson.known}
+        target, portions = lesson.target, lesson.portions
+        canary = None if portions.canary is None else of_task(portions.canary, target.index)
+        known = tasks.get(target.name, target)
+        before = replace(known, classes=target.classes, labels=target.labels)
+        self.tasks = {**tasks, target.name: before.taught(portions.train, canary)}
+
+    def _chosen(self, task: str | None) -> str | None:
+        """The task to predict for; None: it has to be found out."""
+        if task is not None:
+            return known_task(self.tasks, task).name
+        if has_heads(self.method.model) and len(self.tasks) > 1:
+            return None
+        return list(self.tasks)[-1]
+
+    def _checked(self, validation: NewData, target: Known) -> Data:
+        valid = of_task(examples(validation, "validation"), target.index)
+        check_inputs(self.method.model, valid.inputs, self._example, "validation")
+        where = f"task {target.name!r} has {target.classes} classes"
+        check_labels(valid, target.classes, where, "Leave those out.", "validation")
+        return valid
+
+    def _copy(self, outputs: int | None) -> tuple[Method, nn.Module]:
+        """A copy to train, with more outputs if so many are needed."""
+        if outputs is None:
+            return copy.deepcopy(self.method), self._blank
+        draw = generator(self.plan.seed, f"{outputs} outputs")
+        return add_outputs(self.method, self._blank, self._example, outputs, self._build, draw)
+
+    def _loss_for(self, target: Known) -> Loss:
+        if self.loss is not None:
+            return self.loss
+        return squared_error if target.classes is None else cross_entropy
+
+
+def _by_part(method: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each setting to every part of the method that takes it, `build` refuses the rest."""
+    first, *wrappers = parts(method)
+    found: dict[str, dict[str, Any]] = {first: {}}
+    for key, value in settings.items():
+        takers = [part for part in (first, *wrappers) if key in keywords(part)] or [first]
+        for part in takers:
+            found.setdefault(part, {})[key] = value
+    return found

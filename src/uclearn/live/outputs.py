@@ -1,0 +1,116 @@
+"""More classes for a network with one output layer, its old weights unchanged to the bit."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import UclearnError, UnsupportedLayerError
+from uclearn.live.blueprint import resize_to, sizes
+from uclearn.methods.contract import Method, lent
+
+Build = Callable[[nn.Module], Method]
+
+
+def add_outputs(
+    method: Method,
+    blank: nn.Module,
+    example: Any,
+    outputs: int,
+    build: Build,
+    generator: torch.Generator,
+) -> tuple[Method, nn.Module]:
+    """A method with `outputs` outputs that knows what `method` knows, and its plain network.
+
+    The method is built anew from a network with a larger output layer; then all that the old one
+    remembers is put where it stood. What remains as built belongs to the new outputs: small random
+    weights, no importance, the initial uncertainty.
+
+    Args:
+        method: left as it is.
+        blank: the plain network that it was built from; left as it is.
+        example: a batch of inputs.
+        outputs: how many there shall be.
+        build: makes the method of a network.
+        generator: for the new weights.
+    """
+    name = output_layer(method.model, example)
+    larger = copy.deepcopy(blank)
+    wanted = sizes(larger)
+    for parameter in ("weight", "bias"):
+        if f"{name}.{parameter}".lstrip(".") in wanted:
+            wanted[f"{name}.{parameter}".lstrip(".")][0] = outputs
+    resize_to(larger, wanted)
+    _draw(larger.get_submodule(name), outputs, method, name, generator)
+    grown = build(larger)
+    try:
+        grown.load_state_dict(_transplanted(method.state_dict(), grown.state_dict()))
+    except UclearnError as error:
+        raise UnsupportedLayerError(
+            f"Classes cannot be added under {type(method).__name__}: what it remembers does not "
+            "fit a larger output layer. Use a network with heads (uclearn.networks.MultiHead), "
+            f"which gives every task an output layer of its own. ({error})"
+        ) from error
+    return grown, larger
+
+
+def output_layer(model: nn.Module, example: Any) -> str:
+    """The name of the Linear layer whose outputs are the network's outputs.
+
+    >>> output_layer(nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2)), torch.zeros(1, 2))
+    '2'
+    """
+    made: dict[str, Tensor] = {}
+    hooks = [
+        module.register_forward_hook(lambda _m, _i, out, it=name: made.__setitem__(it, out))
+        for name, module in model.named_modules()
+        if isinstance(module, nn.Linear)
+    ]
+    try:
+        with lent(model) as network, torch.no_grad():
+            final = network(*example) if isinstance(example, tuple) else network(example)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    found = [name for name, out in made.items() if out is final]
+    if not found:
+        raise UnsupportedLayerError(
+            "Classes can be added where the network ends in a Linear layer; here it does not (what "
+            "it puts out is not what a Linear layer made). Use a network with heads "
+            "(uclearn.networks.MultiHead), or build it with spare outputs from the start."
+        )
+    return found[-1]
+
+
+@torch.no_grad()
+def _draw(
+    layer: nn.Module, outputs: int, method: Method, name: str, generator: torch.Generator
+) -> None:
+    assert isinstance(layer, nn.Linear)
+    old = method.model.get_submodule(name)
+    assert isinstance(old, nn.Linear)
+    bound = 1 / math.sqrt(layer.in_features)
+    fresh = torch.empty(outputs - old.out_features, layer.in_features)
+    layer.weight[old.out_features :] = fresh.uniform_(-bound, bound, generator=generator)
+
+
+def _transplanted(old: dict[str, Tensor], new: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Every tensor of `new` with the values of `old` where both have a place for them."""
+    state = {}
+    for key, tensor in old.items():
+        state[key] = tensor
+        grown = new.get(key)
+        if grown is not None and _larger(grown, tensor):
+            state[key] = grown.clone()
+            state[key][tuple(slice(length) for length in tensor.shape)] = tensor
+    return state
+
+
+def _larger(grown: Tensor, tensor: Tensor) -> bool:
+    same = grown.shape == tensor.shape or grown.dim() != tensor.dim()
+    return not same and all(a >= b for a, b in zip(grown.shape, tensor.shape, strict=True))

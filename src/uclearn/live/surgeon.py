@@ -1,0 +1,177 @@
+"""Takes nodes out of a network, the least relied on first."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import SettingError
+from uclearn.live.anatomy import Anatomy, examine
+from uclearn.live.reliance import arriving, scores
+from uclearn.live.surgery import Cut, Cuts, node_axis, outputs, resize, verify, whole
+from uclearn.topology import node_count, node_dim
+
+
+class Surgeon:
+    """Knows in which order the nodes of a network should go, and takes them out.
+
+    Args:
+        network: a plain network; copies of it are cut.
+        example: a small batch of inputs.
+        inputs: batches on which activations are measured.
+        strengths: per layer (nodes,), where the method knows them.
+        keep: layers that keep all of their nodes.
+    """
+
+    def __init__(
+        self,
+        network: nn.Module,
+        example: Any,
+        inputs: Iterable[Any],
+        strengths: Mapping[str, Tensor],
+        keep: Iterable[str],
+    ) -> None:
+        self._network, self._example = network, example
+        self._anatomy = examine(network, example)
+        self._found = arriving(network, self._anatomy, inputs)
+        score = scores(self._anatomy, self._found, strengths)
+        free = _removable(self._anatomy, score, _known(self._anatomy, keep))
+        self.order: list[int] = sorted(free, key=lambda group: float(score[group]))
+        """The groups that may go, the least relied on first."""
+
+    def rehearse(self) -> None:
+        """Take one node out of every layer that may lose any, to find out early what cannot be."""
+        of_nodes, topology = self._anatomy.ties.of_nodes, self._anatomy.topology
+        chosen = set()
+        for name in self._anatomy.layers:
+            own = set(of_nodes[topology.nodes(name)].tolist())
+            chosen.update([group for group in self.order if group in own][:1])
+        gone = torch.zeros(self._anatomy.ties.count + 1, dtype=torch.bool)
+        gone[list(chosen)] = True
+        self._verify(self._without(gone), gone)
+
+    def without(self, count: int) -> nn.Module:
+        """A copy of the network without the first `count` groups."""
+        return self._without(self._gone(count))
+
+    def _without(self, gone: Tensor) -> nn.Module:
+        smaller = copy.deepcopy(self._network)
+        anatomy = self._anatomy
+        modules = dict(smaller.named_modules())
+        for name, reading in self._found.items():
+            _fold(modules[name], gone[anatomy.ties.of_features[name]], reading.constant)
+        resize(smaller, anatomy, shorten(anatomy, gone))
+        return smaller
+
+    def verify(self, smaller: nn.Module, count: int) -> None:
+        """It is wired as it was, and computes what the whole network does with constants there."""
+        self._verify(smaller, self._gone(count))
+
+    def _verify(self, smaller: nn.Module, gone: Tensor) -> None:
+        modules = dict(smaller.named_modules())
+        changed = {name: node_count(modules[name]) for name in self._lost(gone)}
+        if changed:
+            expected = self._replaced(gone)
+            verify(smaller, self._example, shorten(self._anatomy, gone), changed, expected)
+
+    def removed(self, count: int) -> dict[str, int]:
+        """How many nodes go from each layer."""
+        return self._lost(self._gone(count))
+
+    def _lost(self, gone: Tensor) -> dict[str, int]:
+        nodes = gone[self._anatomy.ties.of_nodes]
+        counts = {
+            n: int(nodes[self._anatomy.topology.nodes(n)].sum()) for n in self._anatomy.layers
+        }
+        return {name: lost for name, lost in counts.items() if lost}
+
+    def _gone(self, count: int) -> Tensor:
+        """(groups + 1,) bool; the last stands for features that no node feeds."""
+        gone = torch.zeros(self._anatomy.ties.count + 1, dtype=torch.bool)
+        gone[self.order[:count]] = True
+        return gone
+
+    def _replaced(self, gone: Tensor) -> list[Tensor]:
+        """The outputs of the whole network with the constant read wherever a node is gone."""
+        handles = []
+        for name, layer in self._anatomy.layers.items():
+            quiet = gone[self._anatomy.ties.of_features[name]]
+            if bool(quiet.any()):
+                hook = _replace(layer, quiet, self._found[name].constant)
+                handles.append(layer.register_forward_pre_hook(hook))
+        try:
+            return outputs(self._network, self._example)
+        finally:
+            for handle in handles:
+                handle.remove()
+
+
+def shorten(anatomy: Anatomy, gone: Tensor) -> Cuts:
+    """The cut that takes groups out, with every node and feature that belongs to them.
+
+    Args:
+        anatomy: of the whole network.
+        gone: (groups + 1,) bool, the last of them False.
+    """
+    cuts, wiring = whole(anatomy), {}
+    alive = ~gone[anatomy.ties.of_nodes]
+    number = (alive.cumsum(0) - 1).tolist()
+    for name, cut in cuts.items():
+        features = ~gone[anatomy.ties.of_features[name]]
+        nodes = cut.nodes
+        if name in anatomy.layers:
+            nodes = nodes[alive[anatomy.topology.nodes(name)]]
+        cuts[name] = Cut(nodes, cut.features[features])
+        kept = zip(anatomy.sets(name), features.tolist(), strict=True)
+        wiring[name] = [frozenset(number[n] for n in sources) for sources, stays in kept if stays]
+    return Cuts(cuts, wiring)
+
+
+def _removable(anatomy: Anatomy, score: Tensor, keep: set[str]) -> set[int]:
+    """The groups that may go: none of a layer that must stay, and never all of a layer."""
+    free = set(anatomy.ties.of_nodes.tolist())
+    for name in anatomy.topology.offsets:
+        groups = anatomy.ties.of_nodes[anatomy.topology.nodes(name)].unique()
+        if name in anatomy.layers and name not in anatomy.obstacles and name not in keep:
+            groups = groups[score[groups].argmax()].reshape(1)
+        free -= set(groups.tolist())
+    return free
+
+
+def _known(anatomy: Anatomy, keep: Iterable[str]) -> set[str]:
+    for name in (chosen := set(keep)):
+        if name not in anatomy.layers:
+            raise SettingError(
+                f"`keep` must name layers of the network, got {name!r}. Its layers are: "
+                f"{', '.join(anatomy.layers)}."
+            )
+    return chosen
+
+
+@torch.no_grad()
+def _fold(layer: nn.Module, features: Tensor, constant: Tensor) -> None:
+    """What these features add to every node, if they are constant, goes into the bias."""
+    features = features.to(constant.device)
+    if not bool(constant[features].any()):
+        return
+    weight = layer.weight
+    assert isinstance(weight, Tensor)
+    pairs = weight.movedim(node_axis(layer), 0).flatten(2).sum(2) if weight.dim() > 2 else weight
+    added = pairs[:, features] @ constant[features].to(weight.dtype)
+    bias: Any = layer.bias
+    layer.bias = nn.Parameter(added if bias is None else bias + added, requires_grad=False)
+
+
+def _replace(layer: nn.Module, quiet: Tensor, constant: Tensor) -> Any:
+    shape = (-1,) + (1,) * (-1 - node_dim(layer))
+
+    def hook(module: nn.Module, arguments: Any) -> Any:
+        first, *others = arguments
+        gone, values = quiet.view(shape).to(first.device), constant.view(shape).to(first)
+        return torch.where(gone, values, first), *others
+
+    return hook

@@ -1,0 +1,94 @@
+"""New classes for one output layer: the old weights stay what they are, to the bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests.live.months import PLAN, accuracy, learner, month, state
+from uclearn.errors import UnsupportedLayerError
+from uclearn.live.learner import Learner
+from uclearn.live.outputs import add_outputs, output_layer
+from uclearn.networks import mlp
+from uclearn.networks.heads import run
+
+METHODS = ["finetuning", "ucl", "ewc", "si", "mas", "rwalk", "hat", "ucl+replay"]
+
+
+def grown(ours: Learner, outputs: int):  # type: ignore[no-untyped-def]
+    draw = torch.Generator().manual_seed(0)
+    return add_outputs(ours.method, ours._blank, ours.example, outputs, ours._build, draw)[0]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_old_outputs_are_the_same(name: str) -> None:
+    settings: dict[str, Any] = {"tasks": 3} if name == "hat" else {}
+    ours = learner(name, outputs=2, **settings)
+    ours.learn(month(0), "january")
+    larger, x = grown(ours, 4), month(1)[0]
+    with ours.method.inference(0) as small, larger.inference(0) as large, torch.no_grad():
+        before, after = run(small, x), run(large, x)
+    assert after.shape[-1] == 4
+    torch.testing.assert_close(before, after[..., :2])
+    assert after[..., 2:].abs().sum() > 0
+
+
+@pytest.mark.parametrize("name", ["ucl", "ewc", "si", "mas", "rwalk", "vcl"])
+def test_what_is_remembered_of_old_outputs_stays_and_new_ones_are_free(name: str) -> None:
+    ours = learner(name, outputs=2)
+    ours.learn(month(0), "january")
+    before, after = state(ours), grown(ours, 4).state_dict()
+    fresh = Learner(mlp(4, (12,), 4), name, example=ours.example).method.state_dict()
+    assert before.keys() == after.keys()
+    for key, old in before.items():
+        assert torch.equal(after[key][tuple(slice(n) for n in old.shape)], old)
+        if old.dim() and after[key].shape != old.shape and "weight" not in key:
+            assert torch.equal(after[key][2:], fresh[key][2:])  # as built: importance, sigma, bias
+
+
+def test_a_class_that_comes_later_is_learned_and_the_old_ones_are_not_lost() -> None:
+    stream = torch.Generator().manual_seed(0)
+    centres = torch.tensor([[3.0, 0, 0, 0], [-3, 0, 0, 0], [0, 3, 0, 0]])
+    labels = torch.arange(300) % 3
+    x = centres[labels] + 0.5 * torch.randn(300, 4, generator=stream)
+    ours = Learner(mlp(4, (12,), 2), "ucl+replay", plan=PLAN)
+    ours.learn((x[labels < 2], labels[labels < 2]), "two")
+    update = ours.learn((x[labels == 2], labels[labels == 2]), "third", classes=3)
+    assert update.classes == 3
+    assert accuracy(ours, x, labels) > 0.95
+
+
+def test_a_network_that_does_not_end_in_a_linear_layer_says_what_to_do() -> None:
+    network = nn.Sequential(nn.Linear(4, 8), nn.ReLU(), nn.Linear(8, 2), nn.Tanh())
+    ours = Learner(network, "finetuning", plan=PLAN)
+    x, y = month(0)
+    with pytest.raises(
+        UnsupportedLayerError,
+        match=r"Classes can be added where the network ends in a Linear layer; here it does not.*"
+        "uclearn.networks.MultiHead",
+    ):
+        ours.learn((x, y + 1), "january", classes=3)
+
+
+def test_the_output_layer_is_found_by_what_it_makes() -> None:
+    class Own(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.last, self.first = nn.Linear(3, 2), nn.Linear(4, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            output: Tensor = self.last(self.first(x))
+            return output
+
+    assert output_layer(Own(), torch.zeros(1, 4)) == "last"
+
+
+def test_a_method_whose_memory_does_not_fit_says_so() -> None:
+    ours = learner("lwf", outputs=2)
+    ours.learn(month(0), "january")
+    x, y = month(1)
+    with pytest.raises(UnsupportedLayerError, match="Classes cannot be added under LwF"):
+        ours.learn((x, y + 1), "february", classes=3)
