@@ -30,23 +30,23 @@ def live_page(name: str, lines: Sequence[Line], plotly: str) -> str:
         style=_asset("page.css"),
         contents=tag("ul", {}, *links, _link("reading", "How to read it")),
         main=join([section(key, 2, title, body) for key, (title, body) in shown.items()]),
+        glossary=_asset("glossary-live.html"),
         plotly=plotly,
         script=_asset("page.js"),
     )
 
 
 def _decisions(updates: Sequence[Line]) -> Html:
-    header = ["Update", "When", "Task", "Examples", "Canary", "Learned", "Decision", "Why"]
+    header = ["Update", "When", "Task", "Examples", "Canary", "Learned", "Decision"]
     rows = [
         [
             f"{line['number']}: {line['name']}",
-            line["time"].replace("T", " "),
+            line["time"].replace("T", " ")[:16],
             line["task"],
             str(line["train"]),
             str(line["canary"]),
             percent(line["accuracy"]),
             line["decision"],
-            line["reason"],
         ]
         for line in updates
     ]
@@ -54,7 +54,13 @@ def _decisions(updates: Sequence[Line]) -> Html:
         "Each update was learned by a copy of the model. Where an old task lost more than is "
         "tolerated, the copy was thrown away and the model stayed what it was, to the bit."
     )
-    return join([intro, table("Every update, oldest first", header, rows, words=[1, 2, 6, 7])])
+    reasons = [
+        paragraph(f"{line['number']}: {line['name']}, {line['decision']}. {line['reason']}")
+        for line in updates
+        if line["decision"] in ("rejected", "warned")
+    ]
+    made = table("Every update, oldest first", header, rows, words=[1, 2, 6])
+    return join([intro, made, *reasons])
 
 
 def _accuracy(updates: Sequence[Line]) -> Html:

@@ -60,6 +60,7 @@ def page(found: Collection, plotly: str) -> str:
         style=_asset("page.css"),
         contents=_contents(parts, compared),
         main=join([_summary(compared), *bodies, runs(found)]),
+        glossary=_asset("glossary.html"),
         plotly=plotly,
         script=_asset("page.js"),
     )
