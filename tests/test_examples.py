@@ -7,6 +7,8 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from uclearn.report import write_journal_report
+
 EXAMPLES = Path(__file__).parents[1] / "examples"
 
 
@@ -65,6 +67,10 @@ def test_the_story_of_the_machines_runs_as_it_is_told(
     assert list(learner.tasks) == learned
     assert all((name, "accepted") in journal for name in learned)
     assert "widened by half" in told
+    write_journal_report(tmp_path / "machines", tmp_path / "page.html")
+    (turned_away,) = [line for line in learner.journal if line.get("decision") == "rejected"]
+    page = (tmp_path / "page.html").read_text()
+    assert f"more pumps, rejected. {turned_away['reason']}".replace("'", "&#x27;") in page
 
     session = onnxruntime.InferenceSession(tmp_path / "machines.onnx")
     x, y = example.month(example.MACHINES[0], 300, seed=5)

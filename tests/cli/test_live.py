@@ -138,7 +138,7 @@ def test_heads_names_and_room(uclearn: Uclearn) -> None:
     every_link_leads_somewhere(page)
     every_table_is_whole(page)
     assert "2 updates · 0 rejected" in page.text
-    assert "No old task lost more than 20.0%" in page.by_id("main").text
+    assert page.by_id("main").text.count("accepted") == 2
     (chart,) = specs(page)
     assert [trace["name"] for trace in chart["data"]] == ["january", "february"]
     assert [trace["x"] for trace in chart["data"]] == [[1, 2], [2]]

@@ -84,6 +84,12 @@ def test_what_is_wrong_is_said_before_anything_runs(
         resolve_rl("classic", "ucl", overrides=overrides)
 
 
+@pytest.mark.parametrize("method", ["lwf", "vcl", "hat", "joint", "ucl+replay"])
+def test_methods_that_need_stored_examples_are_refused(method: str) -> None:
+    with pytest.raises(SettingError, match=r"`method` must be one of finetuning, ucl, ewc"):
+        resolve_rl("classic", method)
+
+
 @pytest.mark.parametrize("name", RL_STUDIES)
 def test_all_methods_of_a_study_get_the_same_steps(name: str) -> None:
     plans = {config.make_plan().steps_per_task for config in rl_study_configs(name)}
@@ -97,7 +103,7 @@ def test_methods_are_built_around_a_policy_as_wide_as_the_widest_task() -> None:
 
 
 def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> None:
-    configs = [quick("finetuning"), quick("ewc")]
+    configs = [quick("finetuning"), quick("rwalk")]
     together = run_all(placed(configs, tmp_path / "two"), workers=2)
     alone = [run_all(placed([each], tmp_path / "one"), workers=1)[0] for each in configs]
     assert [result.state for result in (*together, *alone)] == ["made"] * 4

@@ -53,6 +53,13 @@ def sequence_names() -> list[str]:
     return list(SEQUENCES)
 
 
+def rl_method_names() -> list[str]:
+    """Methods that work in reinforcement learning."""
+    from uclearn.experiments.rl.presets import RL_METHODS
+
+    return list(RL_METHODS)
+
+
 def rl_study_names() -> list[str]:
     """What of the paper's reinforcement learning can be made again."""
     from uclearn.experiments.rl.reproduce import RL_STUDIES
@@ -76,6 +83,7 @@ _NAMES: dict[str, Callable[[], list[str]]] = {
     "{datasets}": data_set_names,
     "{sequences}": sequence_names,
     "{rl_studies}": rl_study_names,
+    "{rl_methods}": rl_method_names,
 }
 
 

@@ -41,7 +41,10 @@ Scale: TypeAlias = Annotated[
 @app.command(cls=Command)
 def run(
     sequence: Sequence,
-    method: options.Method = None,
+    method: Annotated[
+        str | None,
+        typer.Option(help="Which of: {rl_methods}. Default: ucl.", show_default=False),
+    ] = None,
     seeds: options.Seeds = 1,
     steps: Steps = None,
     tasks: options.Tasks = None,
@@ -66,7 +69,7 @@ def run(
 def compare(
     sequence: Sequence,
     methods: Annotated[
-        str, typer.Option(metavar="NAME,NAME,...", help="Which methods: {methods}.")
+        str, typer.Option(metavar="NAME,NAME,...", help="Which methods: {rl_methods}.")
     ] = "finetuning,ewc,ucl",
     seeds: options.Seeds = 3,
     steps: Steps = None,

@@ -29,6 +29,10 @@ PUBLISHED: dict[str, Values] = {
 """By method. The plan's and the policy's defaults are the paper's (see `PPOPlan`)."""
 
 
+RL_METHODS = ("finetuning", "ucl", "ewc", "si", "mas", "rwalk")
+"""What works while acting. The others need stored examples of a task, or outputs of one kind."""
+
+
 def rl_groups() -> Groups:
     """The groups of settings beside those of the method."""
     return {"plan": ppo_settings().model_fields, "policy": policy_settings().model_fields}
@@ -79,7 +83,12 @@ def resolve_rl(
     >>> resolve_rl("classic", "ewc", overrides={"plan.steps_per_task": 50_000}).changed
     ('plan.steps_per_task=50000',)
     """
-    original = rl_document(name, "+".join(parts(method)), preset)
+    if method not in RL_METHODS:
+        raise SettingError(
+            f"`method` must be one of {', '.join(RL_METHODS)} for reinforcement learning, got "
+            f"{method!r}. The others need stored examples of a task."
+        )
+    original = rl_document(name, method, preset)
     document = copy.deepcopy({**original, "seed": seed, "scale": scale})
     if scale is not None and 0 < scale < 1:
         document["plan"]["steps_per_task"] = _shrunk(document["plan"], scale)
