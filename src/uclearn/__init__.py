@@ -6,7 +6,7 @@ Reading order:
     II.  tasks         tasks, networks
     III. methods       methods.contract first, then methods.ucl
     IV.  what lasts    storage
-    V.   training      training
+    V.   training      training; rl for agents, rl.session first
     VI.  experiments   experiments, report, cli
     VII. in use        live.learner first, then live.gate
 """

@@ -6,7 +6,7 @@ from __future__ import annotations
 import dataclasses
 import inspect
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
@@ -48,6 +48,16 @@ class DataSettings(Settings):
     """What accuracies are measured on. Tuning must not look at the test data."""
 
 
+def fields_of(plan: type, left_out: Iterable[str]) -> dict[str, Any]:
+    """The fields of a dataclass with their types and defaults, as `create_model` wants them."""
+    hints = get_type_hints(plan)
+    return {
+        field.name: (hints[field.name], field.default)
+        for field in dataclasses.fields(plan)
+        if field.name not in left_out
+    }
+
+
 @cache
 def plan_settings() -> type[Settings]:
     """`Plan` without its seed (the run has one) and without what changes no result.
@@ -55,12 +65,7 @@ def plan_settings() -> type[Settings]:
     >>> plan_settings()().model_dump()["batch_size"]
     256
     """
-    hints = get_type_hints(Plan)
-    fields: dict[str, Any] = {
-        field.name: (hints[field.name], field.default)
-        for field in dataclasses.fields(Plan)
-        if field.name not in _NOT_OF_THE_EXPERIMENT
-    }
+    fields = fields_of(Plan, _NOT_OF_THE_EXPERIMENT)
     return create_model("PlanSettings", __base__=Settings, **fields)
 
 

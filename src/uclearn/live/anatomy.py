@@ -11,15 +11,14 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
-from torch.utils._pytree import tree_flatten
 
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.parts.guards import running_on
 from uclearn.networks.heads import MultiHead
 from uclearn.topology import Ties, Topology, node_count, ties, trace
+from uclearn.topology.ports import Port, Ported
 
 OUTPUT = "<output>"
 TRUNK = "<end of the trunk>"
@@ -143,43 +142,19 @@ def _sort(model: nn.Module) -> tuple[dict[str, nn.Module], ...]:
     return layers, norms, opaque
 
 
-class _Port(nn.Module):
-    """What goes through here is followed as if it came from one node."""
-
-    out_features = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input.clone()
-
-
-class _Watched(nn.Module):
-    """A network with a port before each of its inputs and behind its outputs."""
+class _Watched(Ported):
+    """A network whose trunk has a port behind it as well, before the heads."""
 
     def __init__(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
-        super().__init__()
-        self.model = model
-        self.ports = nn.ModuleList(_Port() for value in inputs if _is_float(value))
-        self.trunk_end, self.exit = _Port(), _Port()
+        super().__init__(model, inputs)
+        self.trunk_end = Port()
 
-    def forward(self, *inputs: Any) -> Tensor:
-        ports = iter(self.ports)
-        entered = [next(ports)(value) if _is_float(value) else value for value in inputs]
-        outputs = self._run(entered)
-        sums = [t.reshape(-1).sum() for t in tree_flatten(outputs)[0] if isinstance(t, Tensor)]
-        total = torch.stack(sums).sum() if sums else torch.zeros(())  # before the first head
-        joined: Tensor = self.exit(total.reshape(1))
-        return joined
-
-    def _run(self, entered: list[Any]) -> Any:
+    def run(self, entered: list[Any]) -> Any:
         if not isinstance(self.model, MultiHead):
             return self.model(*entered)
         features = self.model.trunk(*entered)
         self.trunk_end(features)
         return [head(features) for head in self.model.heads]
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
 
 
 def widths(model: nn.Module) -> dict[str, int]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 from collections.abc import Mapping
 from functools import cache
@@ -13,7 +12,7 @@ from pydantic import model_validator as after_validation
 
 from uclearn.errors import SettingError
 from uclearn.experiments.config import Configuration
-from uclearn.experiments.parts import Settings, validated
+from uclearn.experiments.parts import Settings, fields_of, validated
 from uclearn.rl.catalogue import sequence
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
@@ -31,12 +30,7 @@ def ppo_settings() -> type[Settings]:
     >>> ppo_settings()().model_dump()["steps_per_task"]
     5000000
     """
-    hints = get_type_hints(PPOPlan)
-    fields: dict[str, Any] = {
-        field.name: (hints[field.name], field.default)
-        for field in dataclasses.fields(PPOPlan)
-        if field.name not in _NOT_OF_THE_EXPERIMENT
-    }
+    fields = fields_of(PPOPlan, _NOT_OF_THE_EXPERIMENT)
     return create_model("PPOSettings", __base__=Settings, **fields)
 
 

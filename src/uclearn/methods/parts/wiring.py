@@ -21,12 +21,12 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten
 
 from uclearn.gaussian import Survey
 from uclearn.methods.parts.guards import running_on
 from uclearn.networks.heads import run_trunk
 from uclearn.topology import Topology, node_count, node_dim, trace
+from uclearn.topology.ports import Ported, is_float
 
 _TRIALS = 4
 """Random choices of open nodes. One shows what leaks, unless all that leaks happens to be open."""
@@ -85,35 +85,9 @@ def _wired(model: nn.Module, inputs: tuple[Any, ...], found: Survey, heads: bool
     return Wiring(topology, wiring.outputs, wiring.inputs, leaky)
 
 
-class _Port(nn.Module):
-    """What goes through here is followed as if it came from one node."""
-
-    out_features = 1
-
-    def forward(self, input: Tensor) -> Tensor:
-        return input.clone()
-
-
-class _Watched(nn.Module):
-    """A network with a port before each of its inputs and one behind all of its outputs."""
-
-    def __init__(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
-        super().__init__()
-        self.model = model
-        self.ports = nn.ModuleList(_Port() for value in inputs if _is_float(value))
-        self.exit = _Port()
-
-    def forward(self, *inputs: Any) -> Tensor:
-        ports = iter(self.ports)
-        entered = [next(ports)(value) if _is_float(value) else value for value in inputs]
-        output = self.model(*entered) if len(entered) > 1 else run_trunk(self.model, entered[0])
-        sums = [t.reshape(-1).sum() for t in tree_flatten(output)[0] if isinstance(t, Tensor)]
-        joined: Tensor = self.exit(torch.stack(sums).sum().reshape(1))
-        return joined
-
-
-def _is_float(value: Any) -> bool:
-    return isinstance(value, Tensor) and value.is_floating_point()
+class _Watched(Ported):
+    def run(self, entered: list[Any]) -> Any:
+        return self.model(*entered) if len(entered) > 1 else run_trunk(self.model, entered[0])
 
 
 def _leaks(
@@ -125,7 +99,7 @@ def _leaks(
     _draw_parameters(watched, generator)
     total = wiring.topology.total
     inputs = tuple(
-        torch.randn(value.shape, generator=generator).to(value) if _is_float(value) else value
+        torch.randn(value.shape, generator=generator).to(value) if is_float(value) else value
         for value in inputs
     )
     closable = torch.zeros(total, dtype=torch.bool)
