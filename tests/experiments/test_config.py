@@ -112,3 +112,14 @@ def test_a_convolutional_network_is_not_to_be_changed() -> None:
 
     with pytest.raises(SettingError, match=r"`network` must be left as it is for omniglot"):
         resolve("omniglot", "ucl", overrides={"network.hidden": [8]})
+
+
+def test_a_setting_that_came_later_renames_no_run() -> None:
+    """Runs made before `plan.precision` existed are still found, and it can be set all the same."""
+    config = small()
+    assert "precision" not in config.document()["plan"]
+    assert config.make_plan().precision == "float32"
+    short = small(plan__precision="bfloat16")
+    assert short.document()["plan"]["precision"] == "bfloat16"
+    assert short.fingerprint() != config.fingerprint()
+    assert RunConfig.from_json(short.to_json()).make_plan().precision == "bfloat16"

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
 
 
 def main() -> None:
@@ -11,7 +14,8 @@ def main() -> None:
     from uclearn.errors import UclearnError
 
     try:
-        app(prog_name="uclearn")
+        with _company():
+            app(prog_name="uclearn")
     except UclearnError as error:
         print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
         sys.exit(1)
@@ -21,3 +25,12 @@ def main() -> None:
     except BrokenPipeError:  # `uclearn runs | head`
         sys.stderr.close()
         sys.exit(1)
+
+
+def _company() -> AbstractContextManager[Any]:
+    """Together with the other processes that torchrun started, if it did."""
+    if "WORLD_SIZE" not in os.environ:  # looked at here, since torch takes seconds to load
+        return nullcontext()
+    from uclearn.ranks import together
+
+    return together()

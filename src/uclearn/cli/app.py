@@ -25,6 +25,7 @@ from uclearn.cli import (
     runs,
     status,
     sweep,
+    tune,
 )
 from uclearn.cli.choices import Command
 
@@ -75,6 +76,7 @@ for module, panel in (
     (compare, LEARN),
     (ablate, LEARN),
     (sweep, LEARN),
+    (tune, LEARN),
     (reproduce, LEARN),
     (resume, LEARN),
     (runs, LOOK),

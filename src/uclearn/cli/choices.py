@@ -74,6 +74,13 @@ def data_set_names() -> list[str]:
     return list(CATALOGUE)
 
 
+def sampler_names() -> list[str]:
+    """How values to try can be chosen."""
+    from uclearn.experiments.tune import SAMPLERS
+
+    return list(SAMPLERS)
+
+
 _NAMES: dict[str, Callable[[], list[str]]] = {
     "{benchmarks}": benchmark_names,
     "{methods}": method_names,
@@ -83,6 +90,7 @@ _NAMES: dict[str, Callable[[], list[str]]] = {
     "{datasets}": data_set_names,
     "{sequences}": sequence_names,
     "{rl_studies}": rl_study_names,
+    "{samplers}": sampler_names,
     "{rl_methods}": rl_method_names,
 }
 

@@ -28,6 +28,12 @@ def compare(
     out: options.Out = options.DEFAULT_OUT,
     data: options.DataFolder = None,
     workers: options.Workers = None,
+    on: options.On = "local",
+    address: options.Address = None,
+    slurm: options.Slurm = None,
+    threads: options.Threads = None,
+    gpus: options.Gpus = 0,
+    checkpoint_seconds: options.CheckpointSeconds = 30.0,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -36,11 +42,13 @@ def compare(
     Run the same command again and only what is missing is made. Two at once share the work.
     """
     from uclearn.cli.making import make
+    from uclearn.experiments.engines import choose
     from uclearn.experiments.grid import placed
     from uclearn.experiments.overrides import resolve
     from uclearn.methods.registry import METHODS, parts
 
     mode = options.mode(quiet, json)
+    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
     for word in ("benchmark", "method"):
         if word in chosen:
@@ -53,4 +61,12 @@ def compare(
         for seed in range(seeds)
         for name in names
     ]
-    make(placed(configs, out), out, data, workers, mode)
+    make(
+        placed(configs, out),
+        out,
+        data,
+        workers,
+        mode,
+        checkpoint_seconds=checkpoint_seconds,
+        on=engine,
+    )

@@ -15,12 +15,17 @@ from uclearn.cli.options import Mode
 from uclearn.cli.tables import table_of
 from uclearn.cli.watch import watching
 from uclearn.experiments.config import Configuration
+from uclearn.experiments.engines import Engine
 from uclearn.experiments.grid import Result, run_all
+from uclearn.ranks import present
 
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""
 
-_OF_NO_CONSEQUENCE = ("--out", "--data", "--workers", "--checkpoint-seconds")
+_OF_NO_CONSEQUENCE = (
+    *("--out", "--data", "--workers", "--checkpoint-seconds"),
+    *("--on", "--address", "--slurm", "--threads", "--gpus"),
+)
 _FLAGS = ("--quiet", "-q", "--json")
 
 
@@ -33,6 +38,8 @@ def make(
     *,
     checkpoint_seconds: float = 30.0,
     title: str = "",
+    device: str | None = None,
+    on: Engine | None = None,
 ) -> None:
     """Make the runs, show a table of all that there are by now, and leave with an exit code.
 
@@ -44,8 +51,13 @@ def make(
         mode: how to speak.
         checkpoint_seconds: how much work a crash may cost.
         title: of the table.
+        device: to learn on; None: a GPU if there is one, else the CPU.
+        on: what makes them; None: processes on this machine.
     """
-    results = make_quietly(jobs, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+    mode = mode if present().is_first else "quiet"
+    results = make_quietly(
+        jobs, data, workers, mode, checkpoint_seconds=checkpoint_seconds, device=device, on=on
+    )
     show(results, out, mode, title)
     leave(results)
 
@@ -57,8 +69,11 @@ def make_quietly(
     mode: Mode,
     *,
     checkpoint_seconds: float = 30.0,
+    device: str | None = None,
+    on: Engine | None = None,
 ) -> list[Result]:
-    """Make the runs, showing no more than how they go."""
+    """Make the runs, showing no more than how they go; of several processes the first shows it."""
+    mode = mode if present().is_first else "quiet"
     with watching(mode, list(jobs.values())) as observer:
         return run_all(
             jobs,
@@ -67,6 +82,8 @@ def make_quietly(
             observer=observer,
             checkpoint_seconds=checkpoint_seconds,
             command=typed(sys.argv),
+            device=device,
+            on=on,
         )
 
 
@@ -114,7 +131,8 @@ def show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> N
 def leave(results: Sequence[Result]) -> None:
     """Say what went wrong, one line each, and leave with its exit code."""
     for result in results:
-        if result.state in ("failed", "stopped"):
+        # what stopped one process stopped them all, and one of them says so
+        if result.state == "failed" or (result.state == "stopped" and present().is_first):
             typer.echo(f"{result.state}: {result.config.folder_name()}: {result.message}", err=True)
     missing = [r for r in results if r.state == "busy" and r.summary() is None]
     for result in missing:

@@ -90,9 +90,52 @@ Method: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+Device: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="What to learn on, as torch names it: cpu, cuda, cuda:1. Default: a GPU if there is "
+        "one, else the CPU.",
+        show_default=False,
+    ),
+]
 CheckpointSeconds: TypeAlias = Annotated[
     float, typer.Option(min=0, help="Save so often: what a crash may cost.", hidden=True)
 ]
+
+On: TypeAlias = Annotated[
+    Literal["local", "ray", "slurm"],
+    typer.Option(
+        help="Where runs are made: in processes on this machine, on a Ray cluster, or as Slurm "
+        "jobs. On a cluster all machines must see the output folder and the data."
+    ),
+]
+Address: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="HOST:PORT",
+        help="Of the Ray cluster. Default: the one that RAY_ADDRESS names or that runs here, else "
+        "one is started.",
+        show_default=False,
+    ),
+]
+Slurm: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="KEY=VALUE",
+        help="A setting of the Slurm jobs, as partition=gpu, time=120 (minutes) or mem_gb=8; may "
+        "be repeated.",
+    ),
+]
+Threads: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        min=1,
+        help="Cores for each run. Default: one on a cluster, else a fair share.",
+        show_default=False,
+    ),
+]
+Gpus: TypeAlias = Annotated[float, typer.Option(min=0, help="GPUs for each run on a cluster.")]
 
 Mode: TypeAlias = Literal["live", "quiet", "json"]
 

@@ -23,7 +23,7 @@ def presets(
     from uclearn.experiments.presets import preset as sourced
 
     name, which = method or "ucl", preset or "best"
-    document = resolve(benchmark, name, preset=which).document()
+    document = resolve(benchmark, name, preset=which).model_dump(mode="json")
     values = {**document, **document["settings"]}
     sources = {key: source for key, (_, source) in sourced(benchmark, name, which).items()}
     rows = []

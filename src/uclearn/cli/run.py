@@ -34,6 +34,7 @@ def run(
     out: options.Out = options.DEFAULT_OUT,
     data: options.DataFolder = None,
     workers: options.Workers = None,
+    device: options.Device = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
     checkpoint_seconds: options.CheckpointSeconds = 30.0,
@@ -42,6 +43,9 @@ def run(
 
     Without any argument: the digits that come with the package, `ucl` beside `finetuning`. Run the
     same command again and it goes on where it was stopped, or says that it is done.
+
+    Started by torchrun, several processes learn one model: torchrun --nproc-per-node=2 -m uclearn
+    run permuted-digits.
     """
     from uclearn.cli.making import make
     from uclearn.experiments.grid import placed
@@ -52,7 +56,7 @@ def run(
         if benchmark or method or preset or settings or epochs or tasks or seeds > 1:
             raise SettingError(f"{config} says everything about its run; leave the other options.")
         jobs = placed([_stored(config)], out)
-        make(jobs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+        make(jobs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds, device=device)
         return
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
     named = options.taken(chosen, "benchmark", benchmark)
@@ -71,7 +75,15 @@ def run(
         for each in methods
         for seed in range(seeds)
     ]
-    make(placed(configs, out), out, data, workers, mode, checkpoint_seconds=checkpoint_seconds)
+    make(
+        placed(configs, out),
+        out,
+        data,
+        workers,
+        mode,
+        checkpoint_seconds=checkpoint_seconds,
+        device=device,
+    )
 
 
 def _stored(path: Path) -> RunConfig:

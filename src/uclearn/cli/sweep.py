@@ -49,6 +49,12 @@ def sweep(
     out: options.Out = Path("sweeps"),
     data: options.DataFolder = None,
     workers: options.Workers = None,
+    on: options.On = "local",
+    address: options.Address = None,
+    slurm: options.Slurm = None,
+    threads: options.Threads = None,
+    gpus: options.Gpus = 0,
+    checkpoint_seconds: options.CheckpointSeconds = 30.0,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -58,9 +64,11 @@ def sweep(
     """
     from uclearn.cli.making import leave, make_quietly
     from uclearn.experiments import sweep as tuning
+    from uclearn.experiments.engines import choose
     from uclearn.experiments.grid import placed
 
     mode = options.mode(quiet, json)
+    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     chosen = options.gathered(config, settings, epochs=epochs)
     method = options.taken(chosen, "method", method) or "ucl"
     preset = options.taken(chosen, "preset", preset) or "best"
@@ -72,16 +80,19 @@ def sweep(
         values,
         preset=preset,
         seeds=seeds,
-        tasks=None if all_tasks else tasks or _first_tasks(benchmark),
+        tasks=None if all_tasks else tasks or first_tasks(benchmark),
         overrides=chosen,
     )
     runs = [each for candidate in tried for each in candidate.configs]
-    results = make_quietly(placed(runs, out), data, workers, mode)
+    results = make_quietly(
+        placed(runs, out), data, workers, mode, checkpoint_seconds=checkpoint_seconds, on=engine
+    )
     _show(tuning.judge(tried, results), mode, f"{method} on {benchmark}")
     leave(results)
 
 
-def _first_tasks(benchmark: str) -> int:
+def first_tasks(benchmark: str) -> int:
+    """So many tasks are judged by unless it is said otherwise."""
     from uclearn.experiments.sweep import FIRST_TASKS
     from uclearn.tasks.benchmarks import benchmark as described
 

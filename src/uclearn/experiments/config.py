@@ -29,7 +29,7 @@ from uclearn.experiments.parts import (
 from uclearn.methods.checks import trial
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.tasks.benchmarks import benchmark
-from uclearn.training.plan import Plan
+from uclearn.training.plan import Plan, without_later_defaults
 
 Preset = Literal["best", "paper"]
 LARGEST_SEED = 2**31 - 1
@@ -99,6 +99,7 @@ class Configuration(Settings):
     def document(self) -> dict[str, Any]:
         """As it stands in config.json."""
         document: dict[str, Any] = self.model_dump(mode="json")
+        document["plan"] = without_later_defaults(document["plan"])
         return document
 
     def to_json(self) -> str:

@@ -1,24 +1,27 @@
-"""Many runs at once: a process for each, so many at a time as there are workers.
+"""Many runs at once: in processes here, or wherever else an engine makes them.
 
 Started again it makes only what is missing; started twice at once, the two share the work: a run
 that another process is making is passed over. A run that fails stops no other.
+
+Processes that learn one model together (`uclearn.ranks`) make one run after the other.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from multiprocessing import get_context
-from multiprocessing.connection import Connection, wait
-from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
-from uclearn.errors import UclearnError
+from uclearn.errors import SettingError, UclearnError
 from uclearn.experiments.config import Configuration
+from uclearn.experiments.engines.contract import Engine
+from uclearn.experiments.engines.local import LocalEngine
 from uclearn.experiments.kinds import stored_config
-from uclearn.experiments.worker import Order, State, execute, work
+from uclearn.experiments.worker import Order, State, execute
+from uclearn.ranks import Ranks, present
 from uclearn.storage.records import Summary, read_summary
 
 GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
@@ -60,131 +63,112 @@ def run_all(
     observer: GridObserver | None = None,
     checkpoint_seconds: float = 30.0,
     command: str | None = None,
+    device: str | None = None,
+    on: Engine | None = None,
 ) -> list[Result]:
     """Make all runs that are missing; what became of each, in order.
 
     Args:
         jobs: runs by their folders (see `placed`).
         data: the folder that holds the data sets.
-        workers: how many at a time; None: one for each core. The cores are divided among them.
+        workers: how many at a time; None: one for each core, which are divided among them, or on a
+            cluster as many as it takes.
         observer: told what happens, in this process.
         checkpoint_seconds: how much work a crash may cost.
         command: what was typed, to be noted in the summaries.
+        device: to learn on; None: a GPU if there is one, else the CPU.
+        on: what makes them (see `uclearn.experiments.engines`); None: processes on this machine.
     """
+    ranks, engine = present(), on or LocalEngine()
+    here = isinstance(engine, LocalEngine)
+    if ranks.size > 1 and not here:
+        raise SettingError(
+            f"`on` must be local where {ranks.size} processes learn one model. Start it without "
+            "torchrun to have many runs made elsewhere."
+        )
     grid = _Grid(jobs, observer or (lambda config, event, details: None))
-    missing = grid.look_around()
-    at_once = max(1, min(workers or cores(), len(missing)))
+    missing = grid.look_around(ranks)
+    at_once = _at_once(workers, len(missing), ranks)
     orders = [
         Order(
             jobs[folder].to_json(),
             str(folder),
             None if data is None else str(data),
-            threads_for(at_once),
+            engine.threads or threads_for(at_once),
             checkpoint_seconds,
             command,
+            device,
         )
         for folder in missing
     ]
-    if len(orders) == 1:  # it needs no process of its own
-        grid.run_here(orders[0])
-    else:
-        grid.run(orders, at_once)
+    if ranks.size > 1 or (here and len(orders) == 1):  # they need no processes of their own
+        grid.run_here(orders)
+    elif orders:
+        engine.run(orders, at_once if here else workers, grid)
     return [grid.results[folder] for folder in jobs]
-
-
-@dataclass
-class _Worker:
-    folder: Path
-    process: SpawnProcess
-    events: Connection
-    outcome: tuple[State, str] | None = None
 
 
 class _Grid:
     def __init__(self, configs: Mapping[Path, Configuration], observer: GridObserver) -> None:
         self.configs, self.observer = configs, observer
         self.results: dict[Path, Result] = {}
-        self.workers: list[_Worker] = []
         self.stopping = False
 
-    def look_around(self) -> list[Path]:
-        """What is not done yet."""
+    def look_around(self, ranks: Ranks) -> list[Path]:
+        """What is not done yet, as the first process sees it."""
+        missing = self._missing()
+        agreed = ranks.any(*(ranks.is_first and folder in missing for folder in self.configs))
+        wanted = [folder for folder, open_ in zip(self.configs, agreed, strict=True) if open_]
+        for folder in (f for f in missing if f not in wanted):
+            self.note(folder, "done", "")
+        return wanted
+
+    def _missing(self) -> list[Path]:
         missing = []
         for folder, config in self.configs.items():
             try:
                 complete = read_summary(folder) is not None
                 if complete and stored_config(folder) == config.fingerprint():
-                    self._note(folder, "done", "")
+                    self.note(folder, "done", "")
                 else:
                     missing.append(folder)
             except UclearnError as error:  # damaged files; the others go on
-                self._note(folder, "failed", str(error))
+                self.note(folder, "failed", str(error))
         return missing
 
-    def run_here(self, order: Order) -> None:
-        """One run, in this process."""
-        folder = Path(order.folder)
-        self._tell(folder, "run_begins", {"folder": order.folder})
-        outcome = execute(order, lambda event, details: self._tell(folder, event, details))
-        self._note(folder, *outcome)
-
-    def run(self, orders: Sequence[Order], at_once: int) -> None:
-        """Keep `at_once` processes busy until nothing is left."""
-        waiting = list(reversed(orders))
-        try:
-            while self.workers or (waiting and not self.stopping):
-                self._keep_busy(waiting, at_once)
-        finally:  # they may have processes of their own and are no daemons: nobody else ends them
-            for worker in self.workers:
-                worker.process.terminate()
-        for order in reversed(waiting):
-            self._note(Path(order.folder), "stopped", "not begun")
-
-    def _keep_busy(self, waiting: list[Order], at_once: int) -> None:
-        try:
-            while waiting and not self.stopping and len(self.workers) < at_once:
-                self._start(waiting.pop())
-            self._listen()
-        except KeyboardInterrupt:
-            # the workers got the same signal and are saving; a second one does not wait
-            for worker in self.workers if self.stopping else []:
-                worker.process.terminate()
-            self.stopping = True
-
-    def _start(self, order: Order) -> None:
-        context = get_context("spawn")  # a fork would copy torch's threads in mid-air
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=work, args=(order, sender))
-        process.start()
-        sender.close()
-        self.workers.append(_Worker(Path(order.folder), process, receiver))
-        self._tell(Path(order.folder), "run_begins", {"folder": order.folder})
-
-    def _listen(self) -> None:
-        ready = wait([worker.events for worker in self.workers], timeout=1.0)
-        for worker in [w for w in self.workers if w.events in ready]:
-            try:
-                kind, details = worker.events.recv()
-            except (EOFError, OSError):
-                self._end(worker)
+    def run_here(self, orders: Sequence[Order]) -> None:
+        """One run after the other, in this process; where one is not made, none follows: of several
+        processes, the others may be waiting in it."""
+        for order in orders:
+            folder = Path(order.folder)
+            if self.stopping:
+                self.note(folder, "stopped", "not begun")
                 continue
-            if kind == "outcome":
-                worker.outcome = (details["state"], details["message"])
-            else:
-                self._tell(worker.folder, kind, details)
+            self.tell(folder, "run_begins", {"folder": order.folder})
+            state, message = execute(order, functools.partial(self.tell, folder))
+            self.note(folder, state, message)
+            self.stopping = state not in ("done", "made")
 
-    def _end(self, worker: _Worker) -> None:
-        worker.process.join()
-        self.workers.remove(worker)
-        state, message = worker.outcome or ("failed", _death(worker.process.exitcode))
-        self._note(worker.folder, state, message)
-
-    def _note(self, folder: Path, state: State, message: str) -> None:
+    def note(self, folder: Path, state: State, message: str) -> None:
+        """What became of a run."""
         self.results[folder] = Result(self.configs[folder], folder, state, message)
-        self._tell(folder, "run_ends", {"state": state, "message": message})
+        self.tell(folder, "run_ends", {"state": state, "message": message})
 
-    def _tell(self, folder: Path, event: str, details: dict[str, Any]) -> None:
+    def tell(self, folder: Path, event: str, details: dict[str, Any]) -> None:
+        """Pass on what happens in a run."""
         self.observer(self.configs[folder], event, details)
+
+
+def _at_once(workers: int | None, missing: int, ranks: Ranks) -> int:
+    """Runs at a time, or the processes on this machine that make one together."""
+    if ranks.size == 1:
+        return max(1, min(workers or cores(), missing))
+    if workers is not None and workers > 1:
+        raise SettingError(
+            f"`workers` must be 1 or left out where {ranks.size} processes learn one model, got "
+            f"{workers}. They make one run after the other."
+        )
+    return int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
 
 
 def threads_for(workers: int) -> int:
@@ -192,9 +176,3 @@ def threads_for(workers: int) -> int:
     allowed = os.environ.get("OMP_NUM_THREADS", "")
     share = max(1, cores() // workers)
     return min(share, int(allowed)) if allowed.isdecimal() and int(allowed) else share
-
-
-def _death(code: int | None) -> str:
-    if code is not None and code < 0:
-        return f"its process was killed by signal {-code} (too little memory?)"
-    return f"its process ended with code {code} without a word"

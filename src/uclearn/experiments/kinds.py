@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from uclearn.errors import SettingError
 from uclearn.experiments.config import Configuration, RunConfig
+from uclearn.ranks import present
 from uclearn.storage.records import CONFIG_NAME, SUMMARY_NAME, Summary, read_document
 from uclearn.training.session import Observer
 
@@ -36,10 +38,12 @@ def make_run(
     checkpoint_seconds: float = 30.0,
     command: str | None = None,
     processes: int = 1,
+    device: str | None = None,
 ) -> Summary:
     """Make the run of any kind in `folder`, go on with it, or return its summary if it is done.
 
-    `processes`: how many a run may start of its own; they change no result.
+    `processes`: how many a run may start of its own; they change no result. `device`: see
+    `uclearn.experiments.run`; learning to act takes the CPU.
     """
     if isinstance(config, RunConfig):
         from uclearn.experiments.run import run
@@ -51,9 +55,16 @@ def make_run(
             progress,
             checkpoint_seconds=checkpoint_seconds,
             command=command,
+            device=device,
         )
     from uclearn.experiments.rl.config import RLConfig
     from uclearn.experiments.rl.run import run as run_rl
+
+    if present().size > 1:
+        raise SettingError(
+            f"Reinforcement learning is made by one process, got {present().size}. Start it "
+            "without torchrun; it divides its environments among processes of its own."
+        )
 
     assert isinstance(config, RLConfig)
     return run_rl(config, folder, progress, workers=processes, command=command)

@@ -65,7 +65,8 @@ def parse_settings(texts: Iterable[str]) -> dict[str, Any]:
 
 
 def read_file(path: Path) -> dict[str, Any]:
-    """The settings in a TOML file, by dotted key: a table per part, single words at the top."""
+    """The settings in a TOML file, by dotted key: a table per part, single words at the top; TOML
+    has no none, so the word "none" stands for it."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -78,7 +79,7 @@ def read_file(path: Path) -> dict[str, Any]:
             flat |= {f"{key}.{inner}": each for inner, each in value.items()}
         else:
             flat[key] = value
-    return flat
+    return {key: None if value == "none" else value for key, value in flat.items()}
 
 
 def resolve(

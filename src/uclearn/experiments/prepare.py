@@ -26,8 +26,16 @@ class Prepared(NamedTuple):
     method: Method
 
 
-def prepare(config: RunConfig, data: Path | None = None) -> Prepared:
-    """Load the tasks and build the method; `data` is the folder that holds the data sets."""
+def prepare(
+    config: RunConfig, data: Path | None = None, device: torch.device | str = "cpu"
+) -> Prepared:
+    """Load the tasks and build the method.
+
+    Args:
+        config: what to prepare.
+        data: the folder that holds the data sets.
+        device: where the method lives; built on the CPU, it is the same on all of them.
+    """
     tasks = load_tasks(
         config.benchmark,
         config.seed,
@@ -40,7 +48,7 @@ def prepare(config: RunConfig, data: Path | None = None) -> Prepared:
     model = make_network(config.benchmark, config.network, tasks, config.seed)
     example = tasks[0].train.batch(torch.tensor([0, 1])).inputs
     settings = config.keyword_arguments(tasks=len(tasks))
-    return Prepared(tasks, build(config.method, model, example, settings))
+    return Prepared(tasks, build(config.method, model, example, settings).to(device))
 
 
 def judged_by_validation(tasks: TaskSequence, seed: int) -> TaskSequence:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from uclearn.experiments.memory_use import forget_peak, peak_memory
 from uclearn.experiments.nodes import node_digest, node_states
 from uclearn.experiments.prepare import Prepared, prepare
 from uclearn.methods.contract import Method
+from uclearn.ranks import Ranks, choose_device, present
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
 from uclearn.storage.environment import environment
 from uclearn.storage.recorder import RunRecorder, open_run
@@ -43,8 +45,11 @@ def run(
     *,
     checkpoint_seconds: float = 30.0,
     command: str | None = None,
+    device: str | None = None,
 ) -> Summary:
     """Make the run in `folder`, go on with it, or return its summary if it is done.
+
+    Processes that learn one model (see `uclearn.ranks`) all call this; the first alone writes.
 
     Args:
         config: all that decides the result.
@@ -53,28 +58,50 @@ def run(
         progress: told what happens (see `uclearn.training.learn`).
         checkpoint_seconds: how much work a crash may cost.
         command: what was typed, to be noted in the summary.
+        device: as torch names it; None: a GPU if there is one, else the CPU.
     """
-    summary = read_summary(folder)
-    if summary is not None and stored_config(folder) == config.fingerprint():
-        return summary
+    ranks, place = present(), choose_device(device)
+    if _together_done(folder, config, ranks):
+        return finished_summary(folder)
     document = begun_document(folder, config)
-    with open_run(folder, document, f"uclearn run {config.folder_name()}") as recorder:
-        if recorder.summary is not None:
-            return recorder.summary
+    with _opened(folder, document, config, ranks) as recorder:
+        if ranks.any(recorder is not None and recorder.summary is not None)[0]:
+            return finished_summary(folder)
         forget_peak()
-        prepared = prepare(config, data)
+        prepared = prepare(config, data, place)
         outcome = learn(
             prepared.method,
             prepared.tasks,
             config.make_plan(checkpoint_seconds),
             folder=folder,
-            journal=_Journal(recorder, prepared.method),
+            journal=None if recorder is None else _Journal(recorder, prepared.method),
             observer=progress,
         )
-        nodes = node_digest(read_run(folder).events)
-        recorder.finish(_summary(document, prepared, outcome, command, nodes))
-        previous_of(folder / CHECKPOINT_NAME).unlink(missing_ok=True)  # it has served its purpose
+        if recorder is not None:
+            nodes = node_digest(read_run(folder).events)
+            recorder.finish(_summary(document, prepared, outcome, command, nodes))
+            # it has served its purpose
+            previous_of(folder / CHECKPOINT_NAME).unlink(missing_ok=True)
+        ranks.wait()  # until the summary stands
     return finished_summary(folder)
+
+
+def _together_done(folder: Path, config: RunConfig, ranks: Ranks) -> bool:
+    """Whether the run was complete when the first process looked."""
+    done = ranks.is_first and read_summary(folder) is not None
+    return ranks.any(done and stored_config(folder) == config.fingerprint())[0]
+
+
+@contextmanager
+def _opened(
+    folder: Path, document: Mapping[str, Any], config: RunConfig, ranks: Ranks
+) -> Iterator[RunRecorder | None]:
+    """The run's record, for the first process; the others have none."""
+    if not ranks.is_first:
+        yield None
+        return
+    with open_run(folder, document, f"uclearn run {config.folder_name()}") as recorder:
+        yield recorder
 
 
 def finished_summary(folder: Path) -> Summary:
@@ -134,10 +161,20 @@ def _summary(
             else None,
             "task_names": [task.name for task in prepared.tasks],
             "threads": torch.get_num_threads(),
+            **_where(prepared.method),
             **({"nodes": nodes} if nodes else {}),
             **({} if command is None else {"command": command}),
         },
     )
+
+
+def _where(method: Method) -> dict[str, Any]:
+    """What is not one process on a CPU."""
+    size, device = present().size, next(method.parameters()).device
+    return {
+        **({"processes": size} if size > 1 else {}),
+        **({} if device.type == "cpu" else {"device": device.type}),
+    }
 
 
 def _or_none(value: float) -> float | None:

@@ -23,6 +23,7 @@ class Order(NamedTuple):
     threads: int
     checkpoint_seconds: float
     command: str | None
+    device: str | None = None
 
 
 Tell = Callable[[str, dict[str, Any]], None]
@@ -69,6 +70,7 @@ def execute(order: Order, tell: Tell) -> tuple[State, str]:
             checkpoint_seconds=order.checkpoint_seconds,
             command=order.command,
             processes=order.threads,
+            device=order.device,
         )
     except FolderBusyError as error:
         return "busy", str(error)

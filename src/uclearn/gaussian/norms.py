@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from uclearn.errors import TaskError
+from uclearn.ranks import present
 
 
 class SteadyBatchNorm(_BatchNorm):
@@ -53,8 +54,9 @@ def tracking_norms(model: nn.Module) -> list[SteadyBatchNorm]:
 def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
     """Gather the running statistics anew, as plain averages over the given forward passes.
 
-    Steady norms keep theirs. Whatever goes wrong on the way, the model then has the statistics
-    that it had before.
+    Steady norms keep theirs. Of several processes that learn one model each gives forward passes of
+    its own; the averages are over all of them. Whatever goes wrong on the way, the model then has
+    the statistics that it had before.
 
     Args:
         model: converted model; the caller sees to it that it uses its means.
@@ -71,7 +73,7 @@ def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
             norm.momentum = None  # a cumulative average: every batch counts the same
             norm.train()
         with torch.no_grad():
-            _require_sound(sum(1 for _ in forwards), norms)
+            _average(norms, passes=sum(1 for _ in forwards))
     except BaseException:
         for buffer, own in before:
             buffer.copy_(own)
@@ -83,7 +85,19 @@ def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
             module.training = training
 
 
-def _require_sound(batches: int, norms: list[SteadyBatchNorm]) -> None:
+def _average(norms: list[SteadyBatchNorm], passes: int) -> None:
+    """Averages over the forward passes of this process become averages over those of all."""
+    ranks = present()
+    (total,) = ranks.sum(passes)
+    gathered = [tensor for norm in norms for tensor in (norm.running_mean, norm.running_var)]
+    if ranks.size > 1:
+        for tensor in gathered:
+            assert tensor is not None
+            ranks.sum_([tensor.mul_(passes / max(total, 1))])
+    _require_sound(total, norms)
+
+
+def _require_sound(batches: float, norms: list[SteadyBatchNorm]) -> None:
     if batches == 0:
         raise TaskError(
             "`inputs` must hold at least one batch, got none. Running statistics are averages "

@@ -31,7 +31,9 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError, TaskError
+from uclearn.gaussian.noise import Noise
 from uclearn.networks.heads import MultiHead, has_heads, run
+from uclearn.ranks import present
 from uclearn.tasks.data import iterate
 from uclearn.tasks.task import Task
 
@@ -100,6 +102,9 @@ class Method(nn.Module):
     """True: `adjust_gradients` adds the penalty's gradient itself, in place, and `penalty` is only
     there to be looked at (its value is true, it has no gradient). A loop that adds the penalty to
     its loss all the same stays right."""
+    noise: Noise | None = None
+    """What the method draws its weights from, None: it draws none. Processes that learn one model
+    must each draw from a stream of their own: `method.noise.stream = rank`."""
 
     def __init__(self, model: nn.Module, *, copied: bool = False) -> None:
         super().__init__()
@@ -191,12 +196,13 @@ def forward_passes(
     inputs: Iterable[Any] | None,
     size: int = 256,
 ) -> Iterator[tuple[Tensor, int]]:
-    """Outputs and batch sizes over a finished task's inputs, from `inputs` or else from `task`."""
+    """Outputs and batch sizes over a finished task's inputs, from `inputs` or else from `task`, of
+    which each of several processes takes some batches."""
     if inputs is not None:
         for batch in inputs:
             yield (model(batch), len(batch))
     elif task is not None:
-        for prepared in iterate(task.train, size):
+        for prepared in present().dealt(iterate(task.train, size)):
             device = next(model.parameters()).device
             yield run(model, prepared.inputs.to(device), prepared.task), len(prepared.inputs)
 

@@ -135,6 +135,8 @@ class WithCoreset(Wrapper):
         # evaluation may have switched gradients off, and tensors made in inference mode never learn
         with torch.inference_mode(False), torch.enable_grad():
             method = copy.deepcopy(self.method)
+            if method.noise is not None:
+                method.noise.stream = 0  # every process makes the same copy
             refitted = method.begin_task(self.coresets.as_task(task, tasks))
             fit(
                 method,

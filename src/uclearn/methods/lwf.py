@@ -125,7 +125,7 @@ class LwF(Method):
             for heads in _alike(teacher):
                 with torch.no_grad():
                     wanted = _answers(teacher, taught, heads)
-                answers = _answers(self.model, learned, heads)
+                answers = _answers(self.model, learned, heads).to(wanted.dtype)
                 total = total + self.strength * len(heads) * self._distance(answers, wanted)
         return total
 
@@ -211,7 +211,8 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
     chosen = [cast(nn.Linear, network.heads[number]) for number in heads]
     weight = torch.cat([head.weight for head in chosen])
     bias = torch.cat([head.bias for head in chosen])
-    outputs: Tensor = F.linear(shared, weight, bias).unflatten(1, (len(heads), -1))
+    # under autocast the trunk may have put out fewer digits than the heads hold
+    outputs: Tensor = F.linear(shared.to(weight.dtype), weight, bias).unflatten(1, (len(heads), -1))
     return outputs.flatten(0, 1)
 
 

@@ -20,6 +20,7 @@ from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
 from uclearn.methods.parts.memory import Memory, check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.networks.heads import run
+from uclearn.ranks import present
 from uclearn.tasks.batch import iterate
 from uclearn.tasks.task import Task
 
@@ -81,7 +82,10 @@ class MAS(Method):
         *,
         inputs: Iterable[Any] | None = None,
     ) -> None:
-        """Measure how the outputs depend on each weight, over the finished task's inputs."""
+        """Measure how the outputs depend on each weight, over the finished task's inputs.
+
+        Of several processes that learn one model each measures its own `inputs`, or some of the
+        batches of `task`."""
         if task is None and inputs is None:
             raise TaskError(
                 "MAS measures importance by the network's outputs, but neither `task` nor "
@@ -109,7 +113,7 @@ class MAS(Method):
             for batch in inputs:
                 yield _square(run(self.model, batch, head))
         elif task is not None:
-            for prepared in iterate(task.train, 256):
+            for prepared in present().dealt(iterate(task.train, 256)):
                 yield _square(run(self.model, prepared.inputs.to(device), prepared.task))
 
 

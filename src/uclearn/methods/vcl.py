@@ -70,6 +70,7 @@ class VCL(Method):
     True
     """
 
+    noise: Noise
     started: Tensor
     probabilities: Tensor
 
@@ -100,7 +101,8 @@ class VCL(Method):
         self.start_epochs, self.start_lr = start_epochs, start_lr
         self.start_batch_size, self.loss = start_batch_size, loss
         self.closed_form, self.seed = closed_form, seed
-        self.draws = Draws(samples, prediction_samples, Noise(seed, kind=noise))
+        self.noise = Noise(seed, kind=noise)
+        self.draws = Draws(samples, prediction_samples, self.noise)
         self._layers = [self._convert(*item) for item in survey(self.model, plain).layers.items()]
         self._convert_heads()
         self.draws.attach(self.model)
@@ -239,12 +241,12 @@ class VCL(Method):
 
     def get_extra_state(self) -> Tensor:
         """Where the stream of noise stands."""
-        return torch.tensor(self.draws.noise.state)
+        return torch.tensor(self.noise.state)
 
     def set_extra_state(self, state: Tensor) -> None:
         """Take the stream of noise up again."""
         seed, drawn = state.tolist()
-        self.draws.noise.state = (seed, drawn)
+        self.noise.state = (seed, drawn)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         # a saved network may have met more tasks: their heads need variances before they load

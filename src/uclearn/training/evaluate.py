@@ -13,7 +13,9 @@ from uclearn.errors import TaskError
 from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method
 from uclearn.networks.heads import MultiHead, has_heads, run
+from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import DataLike, Task, TaskSequence, iterate
+from uclearn.training.portions import portion
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) -> one number per example, higher is better."""
@@ -29,20 +31,33 @@ def correct(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 @torch.no_grad()
-def evaluate(method: Method, task: Task, score: Score = correct, size: int = 1024) -> float:
-    """The mean score on the task's test data, told which task it is."""
+def evaluate(
+    method: Method,
+    task: Task,
+    score: Score = correct,
+    size: int = 1024,
+    *,
+    ranks: Ranks = ALONE,
+) -> float:
+    """The mean score on the task's test data, told which task it is; of several processes (`ranks`)
+    each goes through a part of them."""
     with method.inference(task.index) as network:
-        return _mean_score(network, _test_data(task), score, size)
+        return _mean_score(network, _test_data(task), score, size, ranks)
 
 
 @torch.no_grad()
 def evaluate_all(
-    method: Method, tasks: TaskSequence, learned: int, score: Score = correct
+    method: Method,
+    tasks: TaskSequence,
+    learned: int,
+    score: Score = correct,
+    *,
+    ranks: Ranks = ALONE,
 ) -> list[float]:
     """One row of the accuracy matrix: every learned task, and the tasks to come where the network
     has an output layer for them already (NaN elsewhere)."""
     tried = learned if has_heads(method.model) else len(tasks)
-    scores = [evaluate(method, task, score) for task in tasks[:tried]]
+    scores = [evaluate(method, task, score, ranks=ranks) for task in tasks[:tried]]
     return scores + [float("nan")] * (len(tasks) - tried)
 
 
@@ -60,9 +75,10 @@ def class_incremental_accuracy(method: Method, tasks: TaskSequence, learned: int
                     f"{type(network).__name__}. With one head there is no label to leave out: "
                     "use `evaluate`."
                 )
+            device = next(network.parameters()).device
             for batch in iterate(_test_data(task), 1024):
-                chosen = network.all_heads(batch.inputs).argmax(dim=1)
-                right += float((chosen == batch.targets + offset).sum())
+                chosen = network.all_heads(batch.inputs.to(device)).argmax(dim=1)
+                right += float((chosen == batch.targets.to(device) + offset).sum())
                 count += len(batch.targets)
         accuracies.append(right / count)
     return accuracies
@@ -147,7 +163,7 @@ def _draw_probabilities(network: nn.Module, inputs: Any, task: int, draws: int) 
 
 def _least_uncertain(candidates: list[Prediction]) -> Prediction:
     best = torch.stack([candidate.entropy for candidate in candidates]).argmin(dim=0)  # (batch,)
-    rows = torch.arange(len(best))
+    rows = torch.arange(len(best), device=best.device)
     widest = max(candidate.probabilities.shape[1] for candidate in candidates)
     padded = torch.stack(
         [
@@ -168,13 +184,14 @@ def _entropy(probabilities: Tensor) -> Tensor:
     return entropy
 
 
-def _mean_score(network: nn.Module, data: DataLike, score: Score, size: int) -> float:
-    total, count = 0.0, 0
+def _mean_score(network: nn.Module, data: DataLike, score: Score, size: int, ranks: Ranks) -> float:
+    total, count = 0.0, 0.0
     device = next(network.parameters()).device
-    for batch in iterate(data, size):
+    for batch in portion(data, size, ranks):
         outputs = run(network, batch.inputs.to(device), batch.task)
         total += float(score(outputs, batch.targets.to(device)).sum())
         count += len(batch.targets)
+    total, count = ranks.sum(total, count)
     return total / max(count, 1)
 
 

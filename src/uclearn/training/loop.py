@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,11 +14,18 @@ from torch import Tensor, nn
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step, lent
 from uclearn.networks.heads import run
+from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import Batch, Task, iterate
 from uclearn.tasks.seeds import generator
 from uclearn.training.losses import Loss, example_losses
 from uclearn.training.plan import Plan
+from uclearn.training.portions import portion, share
 from uclearn.training.schedule import Advice, Schedule
+
+_UNCUT = 60
+"""Examples that are not divided between processes when importance is measured: groups of 2, 3, 4,
+5, 6, 10, 12, 15, 20, 30 or 60 of them (EWC's `fisher_batch`) are then the same, however many."""
+_AS_IT_IS = nullcontext()
 
 AfterStep = Callable[["TaskLoop", Step, Tensor], None]
 
@@ -29,20 +37,50 @@ def train_step(
     loss: Loss,
     optimizer: torch.optim.Optimizer,
     clip_norm: float | None = None,
+    *,
+    ranks: Ranks = ALONE,
+    autocast: AbstractContextManager[Any] = _AS_IT_IS,
 ) -> Tensor:
-    """One move of the optimiser; returns the mean loss of the batch, without the penalty."""
+    """One move of the optimiser; returns the mean loss of the batch, without the penalty.
+
+    Args:
+        method: what learns.
+        batch: the examples; of several processes that learn together, this one's share.
+        step: where the loop stands; its `batch_size` counts the examples of all processes.
+        loss: per example.
+        optimizer: moves the method's parameters.
+        clip_norm: largest norm of the gradient, None for any.
+        ranks: the processes, whose gradients are averaged over the examples of the whole batch.
+            The penalty, the same in all of them, is left unchanged by that.
+        autocast: around the forward pass.
+    """
     method.begin_step(step)
-    outputs = run(method.model, batch.inputs, batch.task)
+    with autocast:
+        outputs = run(method.model, batch.inputs, batch.task)
+    if outputs.dtype is torch.bfloat16:
+        outputs = outputs.float()  # a loss needs more digits than it
     mean_loss = example_losses(loss, outputs, batch.targets).mean()
     total = mean_loss if method.closed_form else mean_loss + method.penalty(step)
     optimizer.zero_grad()
     total.backward()
+    mean_loss = _averaged(mean_loss.detach(), optimizer, step, ranks)
     method.adjust_gradients(step)
     if clip_norm is not None:
         nn.utils.clip_grad_norm_(method.parameters(), clip_norm)
     optimizer.step()
     method.end_step(step)
-    return mean_loss.detach()
+    return mean_loss
+
+
+def _averaged(
+    mean_loss: Tensor, optimizer: torch.optim.Optimizer, step: Step, ranks: Ranks
+) -> Tensor:
+    """The gradients of all processes, and the loss, as one process would have found them."""
+    if ranks.size == 1:
+        return mean_loss
+    whole = step.need("batch_size", "the gradients of a batch are averaged over its examples")
+    moved = [p for group in optimizer.param_groups for p in group["params"]]
+    return ranks.average_gradients(moved, ranks.weight(whole), mean_loss)
 
 
 @dataclass
@@ -64,6 +102,7 @@ class TaskLoop:
     best: dict[str, Any] | None = None
     optimizer: torch.optim.Optimizer = field(init=False)
     stopped: bool = False
+    ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
         self._fresh_optimizer()
@@ -84,20 +123,27 @@ class TaskLoop:
         self.method.train()
         device = next(self.method.parameters()).device
         for batch in iterate(self.task.train, self.plan.batch_size, order, self.batch):
-            placed = _to(batch, device)
+            placed = _to(share(batch, self.ranks), device)
             step = Step(
                 task=self.task.index,
                 inputs=placed.inputs,
-                batch_size=len(placed.targets),
+                batch_size=len(batch.targets),
                 progress=self.batch / self.batches,
                 examples=len(self.task.train),
             )
             value = train_step(
-                self.method, placed, step, self.loss, self.optimizer, self.plan.clip_norm
+                self.method,
+                placed,
+                step,
+                self.loss,
+                self.optimizer,
+                self.plan.clip_norm,
+                ranks=self.ranks,
+                autocast=self.plan.autocast(device),
             )
             self.batch += 1
-            self.loss_sum += value.item() * len(placed.targets)
-            self.examples_seen += len(placed.targets)
+            self.loss_sum += value.item() * len(batch.targets)
+            self.examples_seen += len(batch.targets)
             after_step(self, step, value)
         return self._end_epoch()
 
@@ -131,6 +177,8 @@ class TaskLoop:
         self.optimizer.load_state_dict(state["optimizer"])
 
     def _end_epoch(self) -> dict[str, Any]:
+        network = self.method.model
+        self.ranks.copy_first_([*network.parameters(), *network.buffers()])
         mean_loss = self.loss_sum / max(self.examples_seen, 1)
         if not math.isfinite(mean_loss):
             raise TaskError(
@@ -154,7 +202,7 @@ class TaskLoop:
     @torch.no_grad()
     def _validation_loss(self) -> float:
         with self.method.inference(self.task.index) as network:
-            mean_loss = validation_loss(network, self.task, self.loss)
+            mean_loss = validation_loss(network, self.task, self.loss, ranks=self.ranks)
         if self.plan.select_by == "penalised":
             some = next(iter(iterate(self.task.validation(), self.plan.batch_size)))
             step = Step(
@@ -169,7 +217,7 @@ class TaskLoop:
 
     def _losses(self) -> Iterable[Tensor]:
         device = next(self.method.parameters()).device
-        for batch in iterate(self.task.train, self.plan.batch_size):
+        for batch in portion(self.task.train, self.plan.batch_size, self.ranks, _UNCUT):
             placed = _to(batch, device)
             outputs = run(self.method.model, placed.inputs, placed.task)
             yield example_losses(self.loss, outputs, placed.targets)
@@ -179,15 +227,18 @@ class TaskLoop:
         self.optimizer = self.plan.make_optimizer(groups, self.schedule.slower)
 
 
-def validation_loss(network: nn.Module, task: Task, loss: Loss, size: int = 1024) -> float:
-    """Mean loss over the task's validation data."""
-    total, count = 0.0, 0
+def validation_loss(
+    network: nn.Module, task: Task, loss: Loss, size: int = 1024, *, ranks: Ranks = ALONE
+) -> float:
+    """Mean loss over the task's validation data, of which each process goes through a part."""
+    total, count = 0.0, 0.0
     device = next(network.parameters()).device
-    for batch in iterate(task.validation(), size):
+    for batch in portion(task.validation(), size, ranks):
         placed = _to(batch, device)
         losses = example_losses(loss, run(network, placed.inputs, placed.task), placed.targets)
         total += float(losses.sum())
         count += len(losses)
+    total, count = ranks.sum(total, count)
     return total / max(count, 1)
 
 

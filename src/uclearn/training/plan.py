@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 import torch
@@ -12,6 +14,10 @@ from uclearn.errors import SettingError
 
 OptimizerName = Literal["adam", "sgd"]
 Selection = Literal["likelihood", "penalised"]
+Precision = Literal["float32", "bfloat16"]
+
+_ADDED_LATER: dict[str, Any] = {"precision": "float32"}
+"""Settings that are newer than runs that exist, with the values that those runs had."""
 
 
 @dataclass(frozen=True)
@@ -20,7 +26,7 @@ class Plan:
 
     Args:
         epochs: passes over each task's data.
-        batch_size: examples per step.
+        batch_size: examples per step, over all processes that learn together.
         lr: learning rate (a method may have its own for some parameters).
         optimizer: `"adam"` or `"sgd"`, new for each task.
         momentum: of sgd.
@@ -33,6 +39,8 @@ class Plan:
         stop_below: stop a task early once the learning rate has fallen below this; None: never.
         select_by: the best epoch is chosen by the validation `"likelihood"` alone or by the
             `"penalised"` loss.
+        precision: `"bfloat16"` computes training's forward passes under torch's autocast, where
+            it deems that safe; weights, penalties and evaluations stay as they are.
         seed: order of the data, dropout; the method has a seed of its own.
         checkpoint_seconds: how much work a crash may cost.
     """
@@ -48,6 +56,7 @@ class Plan:
     factor: float = 3.0
     stop_below: float | None = None
     select_by: Selection = "likelihood"
+    precision: Precision = "float32"
     seed: int = 0
     checkpoint_seconds: float = 30.0
 
@@ -65,6 +74,18 @@ class Plan:
             )
         _one_of("optimizer", self.optimizer, get_args(OptimizerName))
         _one_of("select_by", self.select_by, get_args(Selection))
+        _one_of("precision", self.precision, get_args(Precision))
+
+    def identity(self) -> dict[str, Any]:
+        """What decides the result, to be compared with what a checkpoint was made by."""
+        settings = {k: v for k, v in asdict(self).items() if k != "checkpoint_seconds"}
+        return without_later_defaults(settings)
+
+    def autocast(self, device: torch.device) -> AbstractContextManager[Any]:
+        """Around a forward pass on `device`."""
+        if self.precision == "float32":
+            return nullcontext()
+        return torch.autocast(device.type, torch.bfloat16)
 
     def make_optimizer(
         self, groups: list[dict[str, Any]], slower: float = 1.0
@@ -80,6 +101,17 @@ class Plan:
                 fused=True,
             )
         return torch.optim.Adam(groups, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+
+
+def without_later_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a plan as a run of an earlier version spelled them: what came later stands
+    there only where it is not what was done before.
+
+    >>> without_later_defaults({"lr": 0.1, "precision": "float32"})
+    {'lr': 0.1}
+    """
+    absent = object()
+    return {k: v for k, v in settings.items() if v != _ADDED_LATER.get(k, absent)}
 
 
 def _at_least(name: str, value: int, least: int, meaning: str) -> None:

@@ -3,6 +3,9 @@
 Killed at any moment and started again by the same call, a session ends bit for bit as one that was
 never interrupted: order and noise follow from seeds and counters, and everything else is in the
 checkpoint.
+
+Several processes that learn one model (see `uclearn.ranks`) each call `learn` with the same
+arguments. They judge, decide, stop and resume together; the first alone writes.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from uclearn.errors import CheckpointError
+from uclearn.errors import CheckpointError, TaskError
 from uclearn.methods.contract import Method, Step
+from uclearn.ranks import Ranks, present
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest, save
 from uclearn.storage.telling import Journal, Observer, StoppedError, asked_politely, without_nan
 from uclearn.tasks import TaskSequence
@@ -25,6 +29,7 @@ from uclearn.training.evaluate import Score, correct, evaluate_all
 from uclearn.training.loop import TaskLoop
 from uclearn.training.losses import Loss, cross_entropy, squared_error
 from uclearn.training.plan import Plan
+from uclearn.training.randomness import own_randomness, random_state, set_random_state
 
 __all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
 
@@ -63,14 +68,13 @@ def learn(
         plan: how.
         loss: per-example loss; cross-entropy, or squared error for tasks without classes.
         score: per-example score for the matrix; accuracy, or minus the loss.
-        folder: where the checkpoint is kept; None: none is.
-        journal: where epochs and evaluations are recorded.
+        folder: where the checkpoint is kept; None: none is. All processes must see the same one.
+        journal: where epochs and evaluations are recorded, by the first process.
         observer: told what happens, for display.
     """
-    session = _Session(method, tasks, plan, loss, score, folder, journal, observer)
-    # dropout draws from torch's own generator: it is seeded here and given back as it was
-    with torch.random.fork_rng(devices=[]), session.stoppable():
-        torch.manual_seed(plan.seed)
+    ranks = present()
+    session = _Session(method, tasks, plan, loss, score, folder, journal, observer, ranks)
+    with own_randomness(plan.seed, session.device, ranks), session.stoppable():
         return session.run()
 
 
@@ -85,12 +89,15 @@ class _Session:
         folder: Path | None,
         journal: Journal | None,
         observer: Observer | None,
+        ranks: Ranks,
     ) -> None:
-        self.method, self.tasks, self.plan = method, tasks, plan
+        self.method, self.tasks, self.plan, self.ranks = method, tasks, plan, ranks
         classifies = tasks[0].classes is not None
         self.loss = loss or (cross_entropy if classifies else squared_error)
         self.score = score or (correct if classifies else self._minus_loss)
-        self.folder, self.journal, self.observer = folder, journal, observer
+        self.folder = folder
+        self.journal, self.observer = (journal, observer) if ranks.is_first else (None, None)
+        self.device = next(method.parameters()).device
         self.outcome = Outcome()
         self.loop: TaskLoop | None = None
         self.asked_to_stop = False
@@ -99,11 +106,15 @@ class _Session:
     # -- the story -------------------------------------------------------------------------
 
     def run(self) -> Outcome:
+        if self.ranks.size > 1 and self.method.noise is not None:
+            self.method.noise.stream = self.ranks.rank
         saved = self._find_checkpoint()
         if saved is None:
             self._begin()
         else:
             self._resume(saved)
+        if self.ranks.size > 1:
+            self._require_alike()
         for index in range(len(self.outcome.accuracy_matrix), len(self.tasks)):
             if self.loop is None:
                 self.loop = self._task_loop(index)
@@ -113,6 +124,16 @@ class _Session:
         self._tell("finished", seconds=self.outcome.seconds)
         return self.outcome
 
+    def _require_alike(self) -> None:
+        """Processes that begin with different weights would never have the same."""
+        sums = [p.detach().double().sum() for p in self.method.parameters()]
+        found = self.ranks.gather(torch.stack(sums).nan_to_num())
+        if not torch.equal(found, found[:1].expand_as(found)):
+            raise TaskError(
+                f"The {self.ranks.size} processes begin with different weights. Build the network "
+                "and the method alike in all of them: seed torch with the same number first."
+            )
+
     def _begin(self) -> None:
         if self.journal is not None:
             self.journal.rewind(0)
@@ -121,8 +142,7 @@ class _Session:
     def _learn_task(self, loop: TaskLoop, index: int) -> None:
         while not loop.done:
             self._record("epoch", loop.run_epoch(self._after_step))
-            if self._due():
-                self._save()
+            self._pause()
         loop.finish()
         row = self._scores(learned=index + 1)
         self.outcome.accuracy_matrix.append(row)
@@ -131,12 +151,11 @@ class _Session:
         self._save()
 
     def _task_loop(self, index: int) -> TaskLoop:
-        return TaskLoop(
-            self.method, self.method.begin_task(self.tasks[index]), self.plan, self.loss
-        )
+        task = self.method.begin_task(self.tasks[index])
+        return TaskLoop(self.method, task, self.plan, self.loss, ranks=self.ranks)
 
     def _scores(self, learned: int) -> list[float]:
-        return evaluate_all(self.method, self.tasks, learned, self.score)
+        return evaluate_all(self.method, self.tasks, learned, self.score, ranks=self.ranks)
 
     def _minus_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -self.loss(outputs, targets)
@@ -146,10 +165,7 @@ class _Session:
         if self.observer is not None and now - self.last_told > _SECONDS_BETWEEN_STEP_EVENTS:
             self.last_told = now
             self._tell_step(loop, step, float(value))
-        if self.asked_to_stop:
-            self._stop()
-        if self._due():
-            self._save()
+        self._pause()
 
     def _tell_step(self, loop: TaskLoop, step: Step, value: float) -> None:
         with torch.no_grad():
@@ -166,6 +182,14 @@ class _Session:
 
     # -- what lasts ------------------------------------------------------------------------
 
+    def _pause(self) -> None:
+        """Stop if any process was asked to, save if it is time to: all of them at once."""
+        stop, due = self.ranks.any(self.asked_to_stop, self._due())
+        if stop:
+            self._stop()
+        if due:
+            self._save()
+
     def _due(self) -> bool:
         elapsed = time.monotonic() - self.last_saved
         return self.folder is not None and elapsed >= self.plan.checkpoint_seconds
@@ -174,20 +198,26 @@ class _Session:
         if self.folder is None:
             return
         self._count_time()
+        random = self.ranks.gather(random_state(self.device))
+        if self.ranks.is_first:
+            self._write(self.folder, random)
+        self.ranks.wait()  # nobody goes on before it is written
+        self.last_saved = time.monotonic()
+        self._tell("saved", folder=str(self.folder))
+
+    def _write(self, folder: Path, random: Tensor) -> None:
         state = {
             "of": self._fingerprint(),
             "outcome": asdict(self.outcome),
             "loop": None if self.loop is None else self.loop.state(),
             "method": dict(self.method.state_dict()),
-            "random": torch.get_rng_state(),
+            "random": random,
             "events": 0 if self.journal is None else self.journal.position,
         }
-        save(self.folder / CHECKPOINT_NAME, state, _KIND)
-        self.last_saved = time.monotonic()
-        self._tell("saved", folder=str(self.folder))
+        save(folder / CHECKPOINT_NAME, state, _KIND)
 
     def _find_checkpoint(self) -> dict[str, Any] | None:
-        if self.folder is None or not has_checkpoint(self.folder):
+        if self.folder is None or not self._all_see_checkpoint(self.folder):
             return None
         state, note = load_latest(self.folder, _KIND)
         if state["of"] != self._fingerprint():
@@ -199,6 +229,16 @@ class _Session:
         self._tell("resumed", note=note)
         return dict(state)
 
+    def _all_see_checkpoint(self, folder: Path) -> bool:
+        there = has_checkpoint(folder)
+        seen, missed = self.ranks.any(there, not there)
+        if seen and missed:
+            raise CheckpointError(
+                f"Only some of the {self.ranks.size} processes see a checkpoint in {folder}. Put "
+                "the folder where all of them can read it."
+            )
+        return there
+
     def _resume(self, state: dict[str, Any]) -> None:
         self.outcome = Outcome(**state["outcome"])
         done = len(self.outcome.accuracy_matrix)
@@ -209,16 +249,15 @@ class _Session:
         self.method.load_state_dict(state["method"])
         if self.loop is not None:
             self.loop.load_state(state["loop"])
-        torch.set_rng_state(state["random"])
+        set_random_state(state["random"], self.device, self.ranks)
         if self.journal is not None:
             self.journal.rewind(state["events"])
 
     def _fingerprint(self) -> dict[str, Any]:
-        settings = {k: v for k, v in asdict(self.plan).items() if k != "checkpoint_seconds"}
         return {
             "method": type(self.method).__name__,
             "tasks": f"{self.tasks.name}, {len(self.tasks)} tasks",
-            **settings,
+            **self.plan.identity(),
         }
 
     def _count_time(self) -> None:

@@ -60,10 +60,10 @@ def fit(
     method.model.train()
     with _own_randomness(device, seed):
         for _ in range(epochs):
-            for batch, step in _steps(data, batch_size, task, order):
+            for batch, step in _steps(data, batch_size, task, order, device):
                 method.begin_step(step)
-                output = run(method.model, batch.inputs.to(device), batch.task)
-                error = mean_loss(output, batch.targets.to(device), loss)
+                output = run(method.model, batch.inputs, batch.task)
+                error = mean_loss(output, batch.targets, loss)
                 optimizer.zero_grad()
                 (error + method.penalty(step)).backward()
                 method.adjust_gradients(step)
@@ -108,13 +108,14 @@ def check_fit(prefix: str, epochs: int, lr: float, batch_size: int) -> None:
 
 
 def _steps(
-    data: DataLike, size: int, task: int, order: torch.Generator
+    data: DataLike, size: int, task: int, order: torch.Generator, device: torch.device
 ) -> Iterator[tuple[Batch, Step]]:
     """One epoch, each batch with the step it stands for."""
     last = max(-(-len(data) // size) - 1, 0)
     for number, batch in enumerate(iterate(data, size, order)):
         # the last step of an epoch stands at its end, so that gates that harden do so fully
         progress = min(number / last, 1.0) if last else 1.0
+        batch = Batch(batch.inputs.to(device), batch.targets.to(device), batch.task)
         yield batch, Step(task, batch.inputs, len(batch.targets), progress, len(data))
 
 

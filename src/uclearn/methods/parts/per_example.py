@@ -3,7 +3,8 @@
     importance = sum over groups of  n * f(mean gradient of the group)  /  number of examples
 
 with n the size of the group, f the square (Fisher information) or the absolute value (MAS), and
-groups of one example each where it is to be exact.
+groups of one example each where it is to be exact. Processes that learn one model each measure
+their own examples, and what they found is summed over all of them.
 
 Hooks note what goes into each layer, one backward pass gives the gradient of what comes out, and
 the two make up every example's own gradient (`layer_gradients`). In a linear layer without
@@ -23,6 +24,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.parts.layer_uses import LayerUses, Part
+from uclearn.ranks import present
 
 Measure = Literal["square", "absolute"]
 
@@ -108,8 +110,10 @@ class _Gauge:
         self.examples += count
 
     def result(self) -> list[Tensor]:
-        """The means; a last, incomplete group counts by its size."""
-        if not self.examples:
+        """The means over the examples of all processes; a last, incomplete group counts by its
+        size."""
+        (examples,) = present().sum(self.examples)
+        if not examples:
             raise TaskError(
                 "`losses` must yield at least one batch of the finished task, got none. Without "
                 "examples there is nothing to measure importance by."
@@ -117,7 +121,8 @@ class _Gauge:
         for index, begun in enumerate(self.begun):
             if begun is not None:
                 self.totals[index] += self._measured(begun[None], self.pending)
-        return [total / self.examples for total in self.totals]
+        present().sum_(self.totals)
+        return [total / examples for total in self.totals]
 
     def _add_parts(self, index: int, parts: list[Part], spans: Sequence[Span]) -> None:
         if self.group == 1 and len(parts) == 1 and parts[0].is_outer:

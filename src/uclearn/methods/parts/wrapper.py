@@ -26,7 +26,7 @@ class Wrapper(Method):
     def __init__(self, method: Method) -> None:
         nn.Module.__init__(self)  # no model of its own, which Method would make
         self.method = method
-        self.closed_form = method.closed_form
+        self.closed_form, self.noise = method.closed_form, method.noise
 
     @property
     def model(self) -> nn.Module:  # type: ignore[override]
