@@ -1,0 +1,148 @@
+"""`uclearn tune`: let Optuna look for settings, without cheating."""
+
+from __future__ import annotations
+
+import json as json_lines
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from uclearn.cli import options
+from uclearn.cli.choices import completing, sampler_names
+
+if TYPE_CHECKING:
+    from uclearn.experiments.tune import Tried, Tuning
+
+
+def tune(
+    benchmark: options.Benchmark,
+    method: options.Method = None,
+    trials: Annotated[
+        int, typer.Option(min=1, help="How many, with those of earlier calls.")
+    ] = 20,
+    space: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=LOW..HIGH[:log]",
+            help="What to search, as ucl.beta=1e-4..1e-1:log or ucl.sampling=local,weight; may be "
+            "repeated. Default: the method's own strengths.",
+            show_default=False,
+        ),
+    ] = None,
+    sampler: Annotated[
+        str,
+        typer.Option(
+            help="How values are chosen: {samplers}.", autocompletion=completing(sampler_names)
+        ),
+    ] = "tpe",
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="The database of the study, as Optuna takes it. Default: an SQLite file in the "
+            "output folder.",
+            show_default=False,
+        ),
+    ] = None,
+    prune: Annotated[
+        bool,
+        typer.Option(help="Stop trials that do worse than the median after their first tasks."),
+    ] = True,
+    tasks: Annotated[
+        int | None,
+        typer.Option(
+            min=1, help="Judge by the first so many tasks. Default: 3.", show_default=False
+        ),
+    ] = None,
+    seeds: options.Seeds = 1,
+    epochs: options.Epochs = None,
+    preset: options.Preset = None,
+    settings: options.Set = None,
+    config: options.Config = None,
+    out: options.Out = Path("tuning"),
+    data: options.DataFolder = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+    checkpoint_seconds: options.CheckpointSeconds = 30.0,
+) -> None:
+    """Search settings by Optuna, judged by validation data of the first tasks.
+
+    The test data are not looked at. Run the same command again and it goes on where it was
+    stopped; several at once, on machines that share the folder, work on the same study. What was
+    found is written to a file for --config.
+    """
+    import sys
+
+    from uclearn.cli.making import typed
+    from uclearn.cli.sweep import first_tasks
+    from uclearn.cli.watch import watching
+    from uclearn.experiments.spaces import parse_space
+    from uclearn.experiments.tune import Maker, Tuning
+    from uclearn.experiments.tune import tune as search
+
+    mode = options.mode(quiet, json)
+    chosen = options.gathered(config, settings, epochs=epochs)
+    method = options.taken(chosen, "method", method) or "ucl"
+    preset = options.taken(chosen, "preset", preset) or "best"
+    tuning = Tuning(
+        benchmark,
+        method,
+        parse_space(space or []),
+        preset=preset,
+        tasks=tasks or first_tasks(benchmark),
+        seeds=seeds,
+        overrides=chosen,
+    )
+    with watching(mode, []) as observer:
+        maker = Maker(out, data, observer, checkpoint_seconds, typed(sys.argv))
+        tried = search(tuning, maker, trials, sampler=sampler, storage=storage, prune=prune)
+    _show(tried, mode, f"{method} on {benchmark}")
+    _leave(tuning, tried, out, mode)
+
+
+def _show(tried: list[Tried], mode: options.Mode, title: str) -> None:
+    if mode == "json":
+        for each in tried:
+            typer.echo(json_lines.dumps({"event": "trial", **each._asdict()}))
+    if mode != "live":
+        return
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(title=f"{title}, judged by validation data")
+    keys = list(dict.fromkeys(key for each in tried for key in each.values))
+    for column in ("trial", *keys, "accuracy %", "state"):
+        table.add_column(column, justify="right")
+    for each in tried:
+        values = [_shown(each.values.get(key, "")) for key in keys]
+        accuracy = "" if each.accuracy is None else f"{100 * each.accuracy:.2f}"
+        table.add_row(str(each.number), *values, accuracy, each.state)
+    Console().print(table)
+
+
+def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) -> None:
+    """Write what was found and say where; without any success, say why."""
+    from uclearn.errors import SettingError
+    from uclearn.experiments.found import preset_text, write_preset
+
+    best = tried[0]
+    if best.state != "complete":
+        notes = {each.note for each in tried if each.note} or {"none has ended yet"}
+        raise SettingError(f"No trial of {tuning.method} succeeded: {'; '.join(sorted(notes))}")
+    complete = sum(each.state == "complete" for each in tried)
+    remark = (
+        f"Found by uclearn tune: accuracy {best.accuracy:.4f} on validation data of the first "
+        f"{tuning.tasks} tasks, the best of {complete} trials ({len(tried)} begun)."
+    )
+    settings = {**tuning.overrides, **best.values}
+    path = out / f"{tuning.benchmark}-{tuning.method}.toml"
+    write_preset(
+        path, preset_text(tuning.benchmark, tuning.method, tuning.preset, settings, [remark])
+    )
+    if mode == "live":
+        typer.echo(f"The best is written to {path}: uclearn run --config {path}")
+
+
+def _shown(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
