@@ -10,6 +10,7 @@ import pytest
 
 from tests.report.runs import config, write_run
 from uclearn.report import write_report
+from uclearn.report.claims import reward_claims
 from uclearn.report.collect import collect
 from uclearn.report.commands import rebuilt
 from uclearn.report.groups import Study, studies
@@ -84,6 +85,23 @@ def test_the_page_and_the_tables_hold_the_numbers(tmp_path: Path) -> None:
         text = (tmp_path / name).read_text()
         assert "1.65" in text
         assert "1.40" in text
+
+
+@pytest.mark.parametrize(
+    ("last", "verdict"), [((90.0, 91.0), "Holds"), ((1.0, 2.0), "Does not hold")]
+)
+def test_who_keeps_the_first_task_is_claimed_beyond_chance_only(
+    tmp_path: Path, last: tuple[float, float], verdict: str
+) -> None:
+    for seed in range(2):
+        write(tmp_path, "ewc", [[100.0], [last[seed], 5.0]], seed)
+        write(tmp_path, "finetuning", [[100.0], [50.0 + seed / 2, 5.0]], seed)
+    (claim,) = reward_claims(study_of(tmp_path))
+    assert claim.text == "EWC keeps more of the first task’s reward than fine-tuning."
+    assert claim.verdict == f"**{verdict}**"
+    write(tmp_path, "ewc", [[100.0], [50.0, 5.0]], 2)
+    write(tmp_path, "finetuning", [[100.0], [50.0, 5.0]], 2)
+    assert reward_claims(study_of(tmp_path))[0].verdict == "**Not decided**"
 
 
 def test_boundaries_are_where_a_task_was_left() -> None:

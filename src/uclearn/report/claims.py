@@ -3,14 +3,18 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from statistics import fmean
 from typing import Literal
 
 from uclearn.report.groups import Group, Study
 from uclearn.report.labels import in_sentence
 from uclearn.report.nodes import spreads
 from uclearn.report.paper import published
+from uclearn.report.rewards import Rewards
 from uclearn.report.sections.ablations import ablation_families
+from uclearn.report.sections.rewards import at_the_end, rewards_by_group
 from uclearn.report.settings import ablated
+from uclearn.report.statistics import paired_difference
 from uclearn.report.words import percent, points
 
 Verdict = Literal["**Holds**", "**Does not hold**", "**Not decided**"]
@@ -126,6 +130,32 @@ def _histograms(study: Study) -> Iterator[Claim]:
         _verdict(min(steps) < 0 < max(steps)),
         f"Its medians after each task: {_listed(course)}.",
     )
+
+
+def reward_claims(study: Study) -> list[Claim]:
+    """Of reinforcement learning: who keeps the first task better than fine-tuning does."""
+    runs = dict(zip(map(id, study.compared), rewards_by_group(study), strict=True))
+    plain = next((group for group in study.compared if group.method == "finetuning"), None)
+    if plain is None or study.tasks < 2:
+        return []
+    return [
+        _keeps(group.label, runs[id(group)], runs[id(plain)])
+        for group in study.compared
+        if group is not plain and runs[id(group)] and runs[id(plain)]
+    ]
+
+
+def _keeps(label: str, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Claim:
+    ours = {run.seed: at_the_end(run, 0) for run in own}
+    theirs = {run.seed: at_the_end(run, 0) for run in plain}
+    found = paired_difference(ours, theirs)
+    told = f"Returns at the end: {fmean(ours.values()):.0f} and {fmean(theirs.values()):.0f}."
+    text = f"{label} keeps more of the first task’s reward than fine-tuning."
+    if found is None or found.low is None or found.high is None:
+        return Claim(text, "**Not decided**", f"{told} There is one seed in common at the most.")
+    verdict: Verdict = _verdict(found.mean > 0) if found.excludes_zero else "**Not decided**"
+    interval = f"{found.mean:+.0f} ({found.low:+.0f} to {found.high:+.0f})"
+    return Claim(text, verdict, f"{told} Paired by seed: {interval}.")
 
 
 def _listed(values: Iterator[float] | Sequence[float]) -> str:

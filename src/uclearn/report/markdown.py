@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
-from uclearn.report.claims import Claim, claims
+from uclearn.report.claims import Claim, claims, reward_claims
 from uclearn.report.collect import collect
 from uclearn.report.commands import commands
 from uclearn.report.groups import Group, Study, studies
@@ -67,7 +67,8 @@ def _title(folder: Path) -> str:
 def _study(study: Study) -> str:
     heading = f"### {study.name}" + (f" ({study.mark})" if study.mark else "")
     if not study.classifies:
-        return "\n\n".join([heading, _rewards(study), _commands(study)])
+        parts = [heading, _rewards(study), _claims(reward_claims(study)), _commands(study)]
+        return "\n\n".join(part for part in parts if part)
     parts = [heading, _numbers(study), _claims(claims(study))]
     parts += [_ablations(study, family) for family in ablation_families(study)]
     parts += [_nodes(study), _commands(study)]
