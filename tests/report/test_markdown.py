@@ -50,10 +50,10 @@ def test_a_row_has_the_mean_its_interval_and_the_paired_difference(tmp_path: Pat
 def test_each_folder_is_a_section_that_begins_with_what_is_said_about_it(tmp_path: Path) -> None:
     for name in ("broad-look", "deep"):
         write_run(tmp_path / name / "run", config("ucl", tasks=2), two_tasks(0.9))
-    (tmp_path / "deep" / "about.md").write_text("Longer runs.\n")
+    (tmp_path / "deep" / "about.md").write_text("# Longer\n\nMore epochs.\n")
     write_report([tmp_path / "broad-look", tmp_path / "deep"], tmp_path / "r.md")
     text = (tmp_path / "r.md").read_text()
-    assert text.index("## Broad look") < text.index("## Deep\n\nLonger runs.")
+    assert text.index("## Broad look") < text.index("## Longer\n\nMore epochs.")
 
 
 def verdicts(study: Study) -> dict[str, str]:

@@ -40,10 +40,13 @@ def _target(study: Study) -> Iterator[Claim]:
     if number is None or number.accuracy is None or not own or study.tasks != number.tasks:
         return
     best = max(own, key=_mean)
+    epochs = (best.config.get("plan") or {}).get("epochs")
+    short = epochs is not None and epochs < number.epochs and _mean(best) < number.accuracy
+    length = f" with {epochs} of the paper’s {number.epochs} epochs" if short else ""
     yield Claim(
         f"UCL reaches the paper’s {percent(number.accuracy)}.",
-        _verdict(_mean(best) >= number.accuracy),
-        f"The best here is {best.label}: {percent(_mean(best))}"
+        "**Not decided**" if short else _verdict(_mean(best) >= number.accuracy),
+        f"The best here is {best.label}: {percent(_mean(best))}{length}"
         + (f" (the paper’s number: {number.words})." if number.words else "."),
     )
 

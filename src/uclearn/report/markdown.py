@@ -1,7 +1,8 @@
 """The same runs as tables in Markdown, for a README, a pull request or RESULTS.md.
 
-Each folder makes a section. A file `about.md` in it stands at the section's beginning: what was
-asked and how it was run, in words; all numbers come from the runs.
+Each folder makes a section. A file `about.md` in it stands at the section's beginning, with a
+heading of its own if it has one: what was asked and how it was run, in words; all numbers come from
+the runs.
 """
 
 from collections.abc import Sequence
@@ -48,10 +49,15 @@ def _preface() -> str:
 
 def _section(folder: Path) -> str:
     found = collect([folder])
-    about = folder / ABOUT_NAME
+    file = folder / ABOUT_NAME
+    about = file.read_text(encoding="utf-8").strip() if file.exists() else ""
+    if about.startswith("# "):
+        title, _, about = about.removeprefix("# ").partition("\n")
+    else:
+        title = _title(folder)
     parts = [
-        f"## {_title(folder)}",
-        about.read_text(encoding="utf-8").strip() if about.exists() else "",
+        f"## {title}",
+        about.strip(),
         *(_study(study) for study in studies(found.complete)),
     ]
     if found.incomplete:
