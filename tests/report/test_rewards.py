@@ -99,9 +99,16 @@ def test_who_keeps_the_first_task_is_claimed_beyond_chance_only(
     (claim,) = reward_claims(study_of(tmp_path))
     assert claim.text == "EWC keeps more of the first task’s reward than fine-tuning."
     assert claim.verdict == f"**{verdict}**"
+    assert f"returns at the end: {sum(last) / 2:.0f} and 50" in claim.evidence
     write(tmp_path, "ewc", [[100.0], [50.0, 5.0]], 2)
     write(tmp_path, "finetuning", [[100.0], [50.0, 5.0]], 2)
     assert reward_claims(study_of(tmp_path))[0].verdict == "**Not decided**"
+
+
+def test_a_share_of_a_debt_is_no_share(tmp_path: Path) -> None:
+    write(tmp_path, "ewc", [[-100.0], [-50.0, 5.0]])
+    write(tmp_path, "finetuning", [[-100.0], [-50.0, 5.0]])
+    assert reward_claims(study_of(tmp_path)) == []
 
 
 def test_boundaries_are_where_a_task_was_left() -> None:

@@ -12,7 +12,7 @@ from uclearn.report.nodes import spreads
 from uclearn.report.paper import published
 from uclearn.report.rewards import Rewards
 from uclearn.report.sections.ablations import ablation_families
-from uclearn.report.sections.rewards import at_the_end, rewards_by_group
+from uclearn.report.sections.rewards import at_the_end, rewards_by_group, when_learned
 from uclearn.report.settings import ablated
 from uclearn.report.statistics import paired_difference
 from uclearn.report.words import percent, points
@@ -136,7 +136,8 @@ def _histograms(study: Study) -> Iterator[Claim]:
 
 
 def reward_claims(study: Study) -> list[Claim]:
-    """Of reinforcement learning: who keeps the first task better than fine-tuning does."""
+    """Of reinforcement learning: who keeps the first task better than fine-tuning does. Only where
+    its return was positive does a share of it mean anything."""
     runs = dict(zip(map(id, study.compared), rewards_by_group(study), strict=True))
     plain = next((group for group in study.compared if group.method == "finetuning"), None)
     if plain is None or study.tasks < 2:
@@ -144,21 +145,35 @@ def reward_claims(study: Study) -> list[Claim]:
     return [
         _keeps(group.label, runs[id(group)], runs[id(plain)])
         for group in study.compared
-        if group is not plain and runs[id(group)] and runs[id(plain)]
+        if group is not plain and _positive(runs[id(group)]) and _positive(runs[id(plain)])
     ]
 
 
 def _keeps(label: str, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Claim:
-    ours = {run.seed: at_the_end(run, 0) for run in own}
-    theirs = {run.seed: at_the_end(run, 0) for run in plain}
+    """By the share that is left of what was reached when the first task was learned."""
+    ours, theirs = _kept(own), _kept(plain)
     found = paired_difference(ours, theirs)
-    told = f"Returns at the end: {fmean(ours.values()):.0f} and {fmean(theirs.values()):.0f}."
+    ends = [fmean(at_the_end(run, 0) for run in runs) for runs in (own, plain)]
+    shares = [f"{100 * fmean(kept.values()):.0f} %" for kept in (ours, theirs)]
+    ahead = sum(ours[seed] > theirs[seed] for seed in ours if seed in theirs)
+    told = (
+        f"Left of what was reached: {shares[0]} and {shares[1]} (returns at the end: "
+        f"{ends[0]:.0f} and {ends[1]:.0f}); more with {ahead} of {len(ours)} seeds"
+    )
     text = f"{label} keeps more of the first task’s reward than fine-tuning."
     if found is None or found.low is None or found.high is None:
-        return Claim(text, "**Not decided**", f"{told} There is one seed in common at the most.")
+        return Claim(text, "**Not decided**", f"{told}.")
     verdict: Verdict = _verdict(found.mean > 0) if found.excludes_zero else "**Not decided**"
-    interval = f"{found.mean:+.0f} ({found.low:+.0f} to {found.high:+.0f})"
-    return Claim(text, verdict, f"{told} Paired by seed: {interval}.")
+    ends_of = f"{points(found.low)} to {points(found.high)}"
+    return Claim(text, verdict, f"{told}, {points(found.mean)} points ({ends_of}).")
+
+
+def _positive(runs: Sequence[Rewards]) -> bool:
+    return bool(runs) and all(when_learned(run, 0) > 0 for run in runs)
+
+
+def _kept(runs: Sequence[Rewards]) -> dict[int, float]:
+    return {run.seed: at_the_end(run, 0) / when_learned(run, 0) for run in runs}
 
 
 def _listed(values: Iterator[float] | Sequence[float]) -> str:
