@@ -42,7 +42,7 @@ bench: $(FOR_USE)
 	$(RUN) -m benchmarks
 
 # The folders of results/ in the order in which RESULTS.md shows them.
-STAGES = broad grids
+STAGES = broad rl-learns rl-three
 results: $(FOR_USE)
 	$(RUN) -m uclearn report $(STAGES:%=results/%) --out RESULTS.md
 

@@ -14,11 +14,13 @@ import pytest
 
 from tests.experiments.small import small
 from uclearn.errors import SettingError
+from uclearn.experiments import grid
 from uclearn.experiments.engines import ENGINES, choose
 from uclearn.experiments.engines.contract import Audience
 from uclearn.experiments.engines.elsewhere import Dispatch, Outcome, located
 from uclearn.experiments.grid import placed, run_all
 from uclearn.experiments.worker import Order, execute
+from uclearn.ranks import Ranks
 from uclearn.storage.lock import FolderLock
 
 
@@ -100,6 +102,14 @@ def test_orders_for_elsewhere_name_whole_paths(
     order = located(Order("{}", "runs/one", None, 1, 30.0, None))
     assert order.folder == str(tmp_path / "runs" / "one")
     assert order.data == str(tmp_path / "our-data")
+
+
+def test_processes_that_learn_one_model_send_nothing_elsewhere(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grid, "present", lambda: Ranks(rank=0, size=2))
+    with pytest.raises(SettingError, match=r"`on` must be local where 2 processes learn one model"):
+        run_all(placed([small("finetuning")], tmp_path), on=Here())
 
 
 def test_every_engine_has_a_name_and_refuses_what_belongs_to_another() -> None:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from uclearn.experiments.grid import placed, run_all
 from uclearn.experiments.run import run
 from uclearn.storage.records import find_runs
 
-OPTIONS = ["--tasks", "2", "--epochs", "60", "--set", "network.hidden=[8]"]
+OPTIONS = ["--tasks", "2", "--epochs", "40", "--set", "network.hidden=[8]"]
 
 
 @pytest.fixture(scope="module")
@@ -32,8 +33,8 @@ def cluster() -> Iterator[str]:
     ray = pytest.importorskip("ray")
     from ray.cluster_utils import Cluster
 
-    small_store = {"num_cpus": 1, "object_store_memory": 80_000_000}
-    machines = Cluster(
+    small_store: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
+    machines: Any = Cluster(
         initialize_head=True, head_node_args={**small_store, "include_dashboard": False}
     )
     machines.add_node(**small_store)
@@ -60,7 +61,7 @@ def same_run(one: Path, other: Path) -> bool:
 def test_two_machines_share_the_runs_and_a_killed_worker_costs_nothing(
     cluster: str, tmp_path: Path
 ) -> None:
-    victim, other = small("ucl", plan__epochs=60), small("ewc", plan__epochs=60)
+    victim, other = small("ucl", plan__epochs=40), small("ewc", plan__epochs=40)
     jobs = placed([victim, other], tmp_path)
     folders = list(jobs)
     told: list[str] = []
@@ -77,10 +78,8 @@ def test_two_machines_share_the_runs_and_a_killed_worker_costs_nothing(
                 os.kill(killed[0], signal.SIGKILL)
 
     def careful(config: Configuration, event: str, details: dict[str, Any]) -> None:
-        try:
+        with suppress(FileNotFoundError, ValueError):  # it may end while we look
             kill(config, event, details)
-        except (FileNotFoundError, ValueError):  # it ended while we looked
-            pass
 
     results = run_all(jobs, on=RayEngine(cluster), observer=careful, checkpoint_seconds=0)
     assert [result.state for result in results] == ["made", "made"]
@@ -125,7 +124,7 @@ def test_a_driver_that_was_killed_picks_up_what_is_done(cluster: str, tmp_path: 
     for place, config in begun.items():
         assert (place / "config.json").read_text() == config  # gone on with, not begun again
         method = str(json.loads(config)["config"]["method"])
-        run(small(method, plan__epochs=60), tmp_path / method, command="")
+        run(small(method, plan__epochs=40), tmp_path / method, command="")
         events = [(each / "events.jsonl").read_text() for each in (place, tmp_path / method)]
         assert events[0] == events[1]
 
@@ -148,7 +147,9 @@ def test_ctrl_c_saves_on_the_machine_that_makes_the_run(cluster: str, tmp_path: 
 def test_a_run_that_fails_is_not_tried_again(cluster: str, tmp_path: Path) -> None:
     told: list[str] = []
     jobs = placed([small("finetuning+coreset", coreset__size=5000)], tmp_path)
-    (result,) = run_all(jobs, on=RayEngine(cluster), observer=lambda c, event, d: told.append(event))
+    (result,) = run_all(
+        jobs, on=RayEngine(cluster), observer=lambda c, event, d: told.append(event)
+    )
     assert result.state == "failed"
     assert "`size` must be smaller than the number of training examples" in result.message
     assert told == ["run_begins", "run_ends"]

@@ -25,7 +25,7 @@ def compare(
     preset: options.Preset = None,
     settings: options.Set = None,
     config: options.Config = None,
-    out: options.Out = options.DEFAULT_OUT,
+    out: options.OutOrUrl = str(options.DEFAULT_OUT),
     data: options.DataFolder = None,
     workers: options.Workers = None,
     on: options.On = "local",
@@ -48,25 +48,28 @@ def compare(
     from uclearn.methods.registry import METHODS, parts
 
     mode = options.mode(quiet, json)
+    folder, kept = options.place(out)
     engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
-    for word in ("benchmark", "method"):
-        if word in chosen:
-            raise SettingError(f"`{word}` cannot be set in a file for compare: name it here.")
+    options.taken(chosen, "benchmark", benchmark)
     preset = options.taken(chosen, "preset", preset) or "best"
     names = list(METHODS) if methods == "all" else [n.strip() for n in methods.split(",")]
     names = list(dict.fromkeys("+".join(parts(name)) for name in names))
+    tuned = options.taken(chosen, "method", None)
+    if tuned is not None and tuned not in names:
+        raise SettingError(f"The file is for `method` {tuned}, which is not compared: name it too.")
     configs = [
         resolve(benchmark, name, preset=preset, seed=seed, overrides=chosen, methods=names)
         for seed in range(seeds)
         for name in names
     ]
     make(
-        placed(configs, out),
-        out,
+        placed(configs, folder),
+        folder,
         data,
         workers,
         mode,
         checkpoint_seconds=checkpoint_seconds,
         on=engine,
+        kept=kept,
     )

@@ -18,6 +18,7 @@ from uclearn.experiments.config import Configuration
 from uclearn.experiments.engines import Engine
 from uclearn.experiments.grid import Result, run_all
 from uclearn.ranks import present
+from uclearn.storage.mirror import Mirror
 
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""
@@ -40,6 +41,7 @@ def make(
     title: str = "",
     device: str | None = None,
     on: Engine | None = None,
+    kept: Mirror | None = None,
 ) -> None:
     """Make the runs, show a table of all that there are by now, and leave with an exit code.
 
@@ -53,10 +55,18 @@ def make(
         title: of the table.
         device: to learn on; None: a GPU if there is one, else the CPU.
         on: what makes them; None: processes on this machine.
+        kept: where runs are kept if not in `out`, which is then a copy.
     """
     mode = mode if present().is_first else "quiet"
     results = make_quietly(
-        jobs, data, workers, mode, checkpoint_seconds=checkpoint_seconds, device=device, on=on
+        jobs,
+        data,
+        workers,
+        mode,
+        checkpoint_seconds=checkpoint_seconds,
+        device=device,
+        on=on,
+        kept=kept,
     )
     show(results, out, mode, title)
     leave(results)
@@ -71,6 +81,7 @@ def make_quietly(
     checkpoint_seconds: float = 30.0,
     device: str | None = None,
     on: Engine | None = None,
+    kept: Mirror | None = None,
 ) -> list[Result]:
     """Make the runs, showing no more than how they go; of several processes the first shows it."""
     mode = mode if present().is_first else "quiet"
@@ -84,6 +95,7 @@ def make_quietly(
             command=typed(sys.argv),
             device=device,
             on=on,
+            kept=kept,
         )
 
 

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 
 from uclearn.cli.choices import benchmark_names, completing, method_names, preset_names
 from uclearn.errors import SettingError
+
+if TYPE_CHECKING:
+    from uclearn.storage.mirror import Mirror
 
 DEFAULT_BENCHMARK = "permuted-digits"
 DEFAULT_OUT = Path("runs")
@@ -58,8 +62,33 @@ Config: TypeAlias = Annotated[
         "part, such as [plan] or [ucl]. Or, for `run`, the config.json of a run, to make it again.",
     ),
 ]
+
+
+def _folder_only(place: Path) -> Path:
+    """A path has lost one of the two slashes of a URL: it would quietly become a folder."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(place)):
+        raise SettingError(
+            f"`out` must be a folder, got the URL {place}. `uclearn compare` and `uclearn sweep` "
+            "keep runs at a URL."
+        )
+    return place
+
+
 Out: TypeAlias = Annotated[
-    Path, typer.Option(metavar="FOLDER", help="Where runs are kept. What is there is not repeated.")
+    Path,
+    typer.Option(
+        metavar="FOLDER",
+        help="Where runs are kept. What is there is not repeated.",
+        callback=_folder_only,
+    ),
+]
+OutOrUrl: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        metavar="FOLDER|URL",
+        help="Where runs are kept: a folder, or a URL that fsspec understands, as s3://bucket/runs."
+        " What is there is not repeated.",
+    ),
 ]
 DataFolder: TypeAlias = Annotated[
     Path | None,
@@ -164,6 +193,18 @@ def gathered(
     if tasks is not None:
         found["tasks"] = tasks
     return found
+
+
+def place(out: str) -> tuple[Path, Mirror | None]:
+    """The folder of `OutOrUrl`: itself, or a copy of what is kept at the URL."""
+    from uclearn.storage.mirror import is_url
+
+    if not is_url(out):
+        return Path(out), None
+    from uclearn.experiments.mirrored import mirror
+
+    kept = mirror(out)
+    return kept.folder, kept
 
 
 def taken(settings: dict[str, Any], word: str, given: str | None) -> str | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json as json_lines
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -46,7 +45,7 @@ def sweep(
     preset: options.Preset = None,
     settings: options.Set = None,
     config: options.Config = None,
-    out: options.Out = Path("sweeps"),
+    out: options.OutOrUrl = "sweeps",
     data: options.DataFolder = None,
     workers: options.Workers = None,
     on: options.On = "local",
@@ -68,8 +67,10 @@ def sweep(
     from uclearn.experiments.grid import placed
 
     mode = options.mode(quiet, json)
+    folder, kept = options.place(out)
     engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     chosen = options.gathered(config, settings, epochs=epochs)
+    options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method) or "ucl"
     preset = options.taken(chosen, "preset", preset) or "best"
     values = dict(tuning.paper_grid(benchmark, method)) if paper_grid else {}
@@ -85,7 +86,13 @@ def sweep(
     )
     runs = [each for candidate in tried for each in candidate.configs]
     results = make_quietly(
-        placed(runs, out), data, workers, mode, checkpoint_seconds=checkpoint_seconds, on=engine
+        placed(runs, folder),
+        data,
+        workers,
+        mode,
+        checkpoint_seconds=checkpoint_seconds,
+        on=engine,
+        kept=kept,
     )
     _show(tuning.judge(tried, results), mode, f"{method} on {benchmark}")
     leave(results)

@@ -18,9 +18,7 @@ if TYPE_CHECKING:
 def tune(
     benchmark: options.Benchmark,
     method: options.Method = None,
-    trials: Annotated[
-        int, typer.Option(min=1, help="How many, with those of earlier calls.")
-    ] = 20,
+    trials: Annotated[int, typer.Option(min=1, help="How many, with those of earlier calls.")] = 20,
     space: Annotated[
         list[str] | None,
         typer.Option(
@@ -83,6 +81,7 @@ def tune(
 
     mode = options.mode(quiet, json)
     chosen = options.gathered(config, settings, epochs=epochs)
+    options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method) or "ucl"
     preset = options.taken(chosen, "preset", preset) or "best"
     tuning = Tuning(

@@ -20,8 +20,10 @@ from uclearn.experiments.config import Configuration
 from uclearn.experiments.engines.contract import Engine
 from uclearn.experiments.engines.local import LocalEngine
 from uclearn.experiments.kinds import stored_config
+from uclearn.experiments.mirrored import even_out
 from uclearn.experiments.worker import Order, State, execute
 from uclearn.ranks import Ranks, present
+from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import Summary, read_summary
 
 GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
@@ -65,6 +67,7 @@ def run_all(
     command: str | None = None,
     device: str | None = None,
     on: Engine | None = None,
+    kept: Mirror | None = None,
 ) -> list[Result]:
     """Make all runs that are missing; what became of each, in order.
 
@@ -78,6 +81,7 @@ def run_all(
         command: what was typed, to be noted in the summaries.
         device: to learn on; None: a GPU if there is one, else the CPU.
         on: what makes them (see `uclearn.experiments.engines`); None: processes on this machine.
+        kept: where runs are kept if not in their folders, which are then copies below its own.
     """
     ranks, engine = present(), on or LocalEngine()
     here = isinstance(engine, LocalEngine)
@@ -86,6 +90,8 @@ def run_all(
             f"`on` must be local where {ranks.size} processes learn one model. Start it without "
             "torchrun to have many runs made elsewhere."
         )
+    if kept is not None:
+        even_out(kept, jobs)
     grid = _Grid(jobs, observer or (lambda config, event, details: None))
     missing = grid.look_around(ranks)
     at_once = _at_once(workers, len(missing), ranks)
@@ -98,6 +104,7 @@ def run_all(
             checkpoint_seconds,
             command,
             device,
+            None if kept is None else kept.url,
         )
         for folder in missing
     ]
@@ -105,6 +112,8 @@ def run_all(
         grid.run_here(orders)
     elif orders:
         engine.run(orders, at_once if here else workers, grid)
+    if kept is not None:  # others may have made them, on their own machines
+        even_out(kept, jobs)
     return [grid.results[folder] for folder in jobs]
 
 

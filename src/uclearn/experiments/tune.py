@@ -9,26 +9,21 @@ Several processes, on any machines that share the folder and the database, can w
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from types import ModuleType
 from typing import Any, NamedTuple
 
 from uclearn.errors import SettingError
-from uclearn.experiments.config import Configuration
-from uclearn.experiments.grid import GridObserver, Result, run_all
-from uclearn.experiments.spaces import Space, default_space
-from uclearn.experiments.sweep import FIRST_TASKS, Candidate, candidates, judge
+from uclearn.experiments.spaces import Space
+from uclearn.experiments.trial import Trial, life, one_at_a_time
+from uclearn.experiments.tuning import Maker, Tuning
 from uclearn.ranks import present
-from uclearn.storage.lock import FolderBusyError, FolderLock
-from uclearn.storage.records import read_run
-from uclearn.storage.telling import StoppedError
+from uclearn.storage.lock import FolderBusyError
+
+__all__ = ["SAMPLERS", "Maker", "Tried", "Tuning", "tried", "tune"]
 
 SAMPLERS = ("tpe", "random", "grid", "cmaes")
 """How values are chosen: by what did well, at random, evenly, or by evolution."""
@@ -48,86 +43,6 @@ class Tried(NamedTuple):
     accuracy: float | None
     """On validation data, over tasks and seeds; of a pruned trial over the tasks it learned."""
     note: str = ""
-
-
-@dataclass(frozen=True)
-class Tuning:
-    """What is tuned, and how; the same tuning is the same study."""
-
-    benchmark: str
-    method: str
-    space: Space = field(default_factory=dict)
-    """Empty: the method's default, see `uclearn.experiments.spaces`."""
-    preset: str = "best"
-    tasks: int | None = FIRST_TASKS
-    """Judged by the first so many; None: by all, which nobody can do who learns one by one."""
-    seeds: int = 1
-    """Runs for each trial."""
-    overrides: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that all trials share, by dotted key."""
-
-    def searched(self) -> Space:
-        """The space, or the default one."""
-        space = self.space or default_space(self.benchmark, self.method, self.preset)
-        if not space:
-            raise SettingError(
-                f"{self.method} has no setting that is tuned by default. Say what to search, as "
-                "--space plan.lr=1e-4..1e-2:log."
-            )
-        return space
-
-    def candidate(self, values: Mapping[str, Any]) -> Candidate:
-        """The runs of one trial."""
-        grid = {key: [value] for key, value in values.items()}
-        (found,) = candidates(
-            self.benchmark,
-            self.method,
-            grid,
-            preset=self.preset,
-            seeds=self.seeds,
-            tasks=self.tasks,
-            overrides=self.overrides,
-        )
-        return found
-
-    def name(self) -> str:
-        """Of the study: whatever can change a trial's result stands behind it."""
-        space = {key: list(each) for key, each in self.searched().items()}
-        content = [space, self.preset, self.tasks, self.seeds, dict(self.overrides)]
-        digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.benchmark}-{self.method}-{digest}"
-
-
-@dataclass(frozen=True)
-class Maker:
-    """Where the runs of trials are made, and who is told."""
-
-    out: Path
-    data: Path | None = None
-    observer: GridObserver | None = None
-    checkpoint_seconds: float = 30.0
-    command: str | None = None
-
-    def make(self, config: Configuration, observer: GridObserver) -> Result:
-        """One run, in this process."""
-
-        def tell(config: Configuration, event: str, details: dict[str, Any]) -> None:
-            if self.observer is not None:
-                self.observer(config, event, details)
-            observer(config, event, details)
-
-        (result,) = run_all(
-            {self.folder(config): config},
-            data=self.data,
-            observer=tell,
-            checkpoint_seconds=self.checkpoint_seconds,
-            command=self.command,
-        )
-        return result
-
-    def folder(self, config: Configuration) -> Path:
-        """Of a run."""
-        return self.out / config.folder_name()
 
 
 def tune(
@@ -153,16 +68,24 @@ def tune(
         raise SettingError(f"`sampler` must be one of {', '.join(SAMPLERS)}, got {sampler!r}.")
     if present().size > 1:
         raise SettingError("`tune` is made by one process: start it without torchrun.")
-    maker.out.mkdir(parents=True, exist_ok=True)
     with _quiet() as optuna:
-        study = _open(optuna, tuning, maker, storage, prune)
-        _take_up_abandoned(optuna, study, tuning, maker.out)
-        if sampler == "grid":
-            trials = min(trials, _enqueue_grid(study, tuning.searched(), trials))
-        while len(_counting(study)) < trials:
-            # a seed for each trial: interrupted or not, the same values are tried
-            study.sampler = _sampler(optuna, sampler, seed=len(_counting(study)))
-            _Trial(optuna, study, tuning, maker).make()
+        with one_at_a_time(maker.out):
+            study = _open(optuna, tuning, maker, storage, prune)
+            _take_up_abandoned(optuna, study, tuning, maker.out)
+            if sampler == "grid":
+                trials = min(trials, _enqueue_grid(study, tuning.searched(), trials))
+
+        def begin() -> Trial | None:
+            with one_at_a_time(maker.out):
+                begun = len(_counting(study))
+                if begun >= trials:
+                    return None
+                # a seed for each trial: interrupted or not, the same values are tried
+                study.sampler = _sampler(optuna, sampler, seed=begun)
+                return Trial(optuna, study, tuning, maker)
+
+        for trial in iter(begin, None):
+            trial.make()
         return tried(study)
 
 
@@ -180,81 +103,6 @@ def tried(study: Any) -> list[Tried]:
     ]
     order = ("complete", "pruned", "running", "fail")
     return sorted(found, key=lambda each: (order.index(each.state), -(each.accuracy or 0)))
-
-
-class _Trial:
-    """One trial, from its values to its end."""
-
-    def __init__(self, optuna: ModuleType, study: Any, tuning: Tuning, maker: Maker) -> None:
-        self.optuna, self.study, self.tuning, self.maker = optuna, study, tuning, maker
-        self.trial = study.ask()
-        self.reported: set[int] = set()
-        self.pruned = False
-
-    def make(self) -> None:
-        with _alive(self.maker.out, self.study.study_name, self.trial.number):
-            values = {
-                key: each.suggest(self.trial, key) for key, each in self.tuning.searched().items()
-            }
-            try:
-                candidate = self.tuning.candidate(values)
-            except SettingError as error:  # values that do not go together
-                self._fail(str(error))
-                return
-            results = self._runs(candidate)
-            if results is not None:
-                self._end(candidate, results)
-
-    def _runs(self, candidate: Candidate) -> list[Result] | None:
-        """The first run is watched and may be the last; None: the trial is over."""
-        results: list[Result] = []
-        for config in candidate.configs:
-            result = self.maker.make(config, self._watch if not results else _ignore)
-            if self.pruned:
-                self.study.tell(self.trial, state=self.optuna.trial.TrialState.PRUNED)
-                return None
-            if result.state == "stopped":
-                raise StoppedError(result.message)
-            if result.state in ("failed", "busy"):
-                self._fail(result.message)
-                return None
-            if not results:
-                self._report(config)
-            results.append(result)
-        return results
-
-    def _end(self, candidate: Candidate, results: list[Result]) -> None:
-        (judged,) = judge([candidate], results)
-        if judged.accuracy is None:
-            self._fail("it has no accuracy")
-            return
-        self.trial.set_user_attr("forgetting", judged.forgetting)
-        self.study.tell(self.trial, judged.accuracy)
-
-    def _fail(self, note: str) -> None:
-        self.trial.set_user_attr("note", note)
-        self.study.tell(self.trial, state=self.optuna.trial.TrialState.FAIL)
-
-    def _watch(self, config: Configuration, event: str, details: dict[str, Any]) -> None:
-        if event != "evaluation":
-            return
-        self._report(config)
-        last = details["task"] + 1 == config.task_count()
-        if not last and self.trial.should_prune():
-            self.pruned = True
-            raise StoppedError("It did worse than the median of the other trials.")
-
-    def _report(self, config: Configuration) -> None:
-        """What the run has recorded, which may have begun in another process."""
-        for event in read_run(self.maker.folder(config)).events:
-            if event["event"] == "evaluation" and event["task"] not in self.reported:
-                self.reported.add(event["task"])
-                seen = event["scores"][: event["task"] + 1]
-                self.trial.report(fmean(seen), step=event["task"])
-
-
-def _ignore(config: Configuration, event: str, details: dict[str, Any]) -> None:
-    pass
 
 
 def _open(
@@ -290,22 +138,13 @@ def _take_up_abandoned(optuna: ModuleType, study: Any, tuning: Tuning, out: Path
     """Trials whose processes have died are repeated, with their values, as new ones."""
     for trial in study.get_trials(states=(optuna.trial.TrialState.RUNNING,)):
         try:
-            with _alive(out, study.study_name, trial.number):
+            with life(out, study.study_name, trial.number):
                 optuna.trial.Trial(study, trial._trial_id).set_user_attr(_REPEATED, True)
                 study.tell(trial.number, state=optuna.trial.TrialState.FAIL)
                 if set(trial.params) == set(tuning.searched()):
                     study.enqueue_trial(trial.params)
         except FolderBusyError:
             continue  # it is alive
-
-
-@contextmanager
-def _alive(out: Path, study: str, number: int) -> Iterator[None]:
-    """Whoever makes a trial holds a lock, which goes when its process dies."""
-    folder = out / ".trials" / f"{study}-{number}"
-    folder.mkdir(parents=True, exist_ok=True)
-    with FolderLock(folder, f"uclearn tune, trial {number}"):
-        yield
 
 
 def _enqueue_grid(study: Any, space: Space, trials: int) -> int:

@@ -24,6 +24,8 @@ class Order(NamedTuple):
     checkpoint_seconds: float
     command: str | None
     device: str | None = None
+    mirror: str | None = None
+    """A URL where runs are kept; None: the folder is all there is."""
 
 
 Tell = Callable[[str, dict[str, Any]], None]
@@ -45,6 +47,10 @@ def work(order: Order, events: Connection) -> None:
 
 def execute(order: Order, tell: Tell) -> tuple[State, str]:
     """Make the run here; what became of it, and why."""
+    if order.mirror is not None:
+        from uclearn.experiments.mirrored import execute_mirrored
+
+        return execute_mirrored(order, order.mirror, tell)
     import torch
 
     from uclearn.experiments.kinds import make_run, read_config_json

@@ -78,12 +78,13 @@ class Dispatch(Generic[Handle]):
         last_work = time.monotonic()
         while waiting or self._running or self._held:
             try:
+                self._take_up_freed(waiting)
                 self._submit(waiting, at_once or len(orders))
                 if self._running:
                     last_work = time.monotonic()
                     self._collect(waiting)
                 else:
-                    self._wait_for_others(waiting, time.monotonic() - last_work)
+                    self._wait_for_others(time.monotonic() - last_work)
             except KeyboardInterrupt:
                 self._stop(waiting)
 
@@ -124,13 +125,14 @@ class Dispatch(Generic[Handle]):
             lost = f"it was lost {ordered.losses + 1} times, the last time: {message}"
             self.audience.note(ordered.folder, "failed", lost)
 
-    def _wait_for_others(self, waiting: list[_Ordered], waited: float) -> None:
-        """Order again what others have let go; give up what they hold on to."""
+    def _take_up_freed(self, waiting: list[_Ordered]) -> None:
+        """Order again what others have let go: it is done, or goes on here."""
         free = [ordered for ordered in self._held if _is_free(ordered.folder)]
         self._held = [ordered for ordered in self._held if ordered not in free]
         waiting.extend(free)
-        if free:
-            return
+
+    def _wait_for_others(self, waited: float) -> None:
+        """Give up what others hold on to for too long."""
         if waited > self.patience:
             for ordered in self._held:
                 self.audience.note(ordered.folder, "busy", "another process is making it")

@@ -68,16 +68,18 @@ class SlurmEngine:
             raise SettingError(f"`gpus` must be a whole number for Slurm, got {self.gpus}.")
         try:
             executor = submitit.AutoExecutor(folder=folder, cluster=cluster)
-            executor.update_parameters(
-                **{"name": "uclearn", "cpus_per_task": self.threads},
-                **({"gpus_per_node": int(self.gpus)} if self.gpus else {}),
-                **{key if key in _OF_ANY_CLUSTER else f"slurm_{key}": own[key] for key in own},
-            )
+            executor.update_parameters(**self._parameters(own))
         except (RuntimeError, ValueError, NameError, AssertionError, TypeError) as error:
             raise SettingError(
                 f"Slurm cannot be used with these settings: {' '.join(str(error).split())}"
             ) from error
         return executor
+
+    def _parameters(self, own: Mapping[str, Any]) -> dict[str, Any]:
+        """As submitit spells them: what only Slurm has begins with its name."""
+        named = {key if key in _OF_ANY_CLUSTER else f"slurm_{key}": own[key] for key in own}
+        gpus = {"gpus_per_node": int(self.gpus)} if self.gpus else {}
+        return {"name": "uclearn", "cpus_per_task": self.threads, **gpus, **named}
 
 
 class Making:

@@ -1,0 +1,47 @@
+"""RESULTS.md says what the committed runs say, and nothing else."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from uclearn.storage.records import find_runs, read_summary
+
+ROOT = Path(__file__).parents[1]
+RESULTS = ROOT / "results"
+
+
+def stages() -> list[str]:
+    """As `make results` names them."""
+    (line,) = re.findall(r"^STAGES = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    return [f"results/{name}" for name in line.split()]
+
+
+def test_every_folder_of_results_is_a_stage() -> None:
+    assert sorted(stages()) == sorted(
+        f"results/{place.name}" for place in RESULTS.iterdir() if place.is_dir()
+    )
+
+
+def test_results_are_what_the_command_makes_of_the_runs(tmp_path: Path) -> None:
+    again = tmp_path / "RESULTS.md"
+    command = [sys.executable, "-m", "uclearn", "report", *stages(), "--out", str(again)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    assert again.read_text() == (ROOT / "RESULTS.md").read_text(), "`make results` writes it anew"
+
+
+@pytest.mark.parametrize("stage", stages())
+def test_every_committed_run_is_whole_and_says_how_it_was_made(stage: str) -> None:
+    runs = find_runs(ROOT / stage)
+    assert runs
+    for folder in runs:
+        summary = read_summary(folder)
+        assert summary is not None, f"{folder} is not complete"
+        assert str(summary.extra["command"]).startswith("uclearn ")
+        assert summary.git_commit
+        assert summary.versions["uclearn"]
+        assert len((folder / "summary.json").read_bytes()) < 40_000
