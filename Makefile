@@ -44,6 +44,9 @@ bench: $(FOR_USE)
 # The folders of results/ in the order in which RESULTS.md shows them.
 STAGES = broad rl-learns rl-three
 results: $(FOR_USE)
+	$(RUN) -c "import json, pathlib; from uclearn.report.rewards import reference_ranges; \
+		found = reference_ranges(pathlib.Path('results')); \
+		pathlib.Path('src/uclearn/report/assets/returns.json').write_text(json.dumps(found, indent=1) + '\n')"
 	$(RUN) -m uclearn report $(STAGES:%=results/%) --out RESULTS.md
 
 install: $(FOR_TEST)

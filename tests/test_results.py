@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.storage.records import find_runs, read_summary
 
 ROOT = Path(__file__).parents[1]
@@ -32,6 +33,11 @@ def test_results_are_what_the_command_makes_of_the_runs(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "uclearn", "report", *stages(), "--out", str(again)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     assert again.read_text() == (ROOT / "RESULTS.md").read_text(), "`make results` writes it anew"
+
+
+def test_rewards_are_measured_by_the_returns_of_ewc_in_these_runs() -> None:
+    assert stored_ranges() == reference_ranges(RESULTS)
+    assert "HopperBulletEnv-v0" in stored_ranges()
 
 
 @pytest.mark.parametrize("stage", stages())

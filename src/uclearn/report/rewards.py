@@ -6,10 +6,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
+from pathlib import Path
 
-from uclearn.report.settings import seed_of
+from uclearn.report.settings import method_of, seed_of
 from uclearn.rl.scores import Reached, Scale, cumulative, normalised_curve, reached
-from uclearn.storage.records import Summary
+from uclearn.storage.records import Summary, find_runs, read_summary
 
 REFERENCE = "ewc"
 """Whose range rewards are normalised by."""
@@ -96,7 +97,21 @@ def yardstick(runs_by_method: Mapping[str, Sequence[Rewards]]) -> Yardstick:
     return Yardstick(ranges(every), words)
 
 
+def reference_ranges(folder: Path) -> dict[str, Reached]:
+    """By environment, what EWC's return ranged over in all runs below `folder`."""
+    found: dict[str, list[float]] = {}
+    for place in find_runs(folder):
+        summary = read_summary(place)
+        run = None if summary is None else rewards_of(summary)
+        if run is None or summary is None or method_of(summary.config) != REFERENCE:
+            continue
+        for task, name in enumerate(run.names):
+            found.setdefault(name, []).extend(r[task] for r in run.returns if len(r) > task)
+    return {name: Reached(min(own), max(own)) for name, own in sorted(found.items())}
+
+
 def stored_ranges() -> dict[str, Reached]:
-    """By environment, what EWC's return ranged over in the reproduction."""
+    """By environment, what EWC's return ranged over in the reproduction (`make results` writes
+    it)."""
     text = (files("uclearn.report") / "assets" / "returns.json").read_text(encoding="utf-8")
     return {name: Reached(*found) for name, found in json.loads(text).items()}
