@@ -1,6 +1,11 @@
 """What all tests share: one thread per worker, a fixed seed, and the way to real data."""
 
 import os
+import signal
+
+# In the background of a script Ctrl-C is ignored, here and in every program that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Before torch is imported, and for the programs that tests start: two workers with a thread pool
 # each would fight over the cores.
