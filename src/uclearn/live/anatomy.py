@@ -107,6 +107,7 @@ class Anatomy:
 def examine(model: nn.Module, example: Any) -> Anatomy:
     """Look at a network by running a copy of it on `example` (a tuple for several arguments).
 
+    >>> import torch
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
     >>> examine(net, torch.zeros(1, 2)).obstacles
     {'2': 'what it puts out is what the network puts out'}
