@@ -9,7 +9,6 @@ import pytest
 from uclearn.errors import DataError, SettingError
 from uclearn.rl.scores import (
     Reached,
-    choose_references,
     cumulative,
     normalised,
     normalised_curve,
@@ -22,7 +21,7 @@ UCL = [[0.0], [40.0], [50.0, 0.0], [60.0, 2.0]]
 
 def test_by_hand_with_the_range_of_ewc() -> None:
     """Task 1 ranged over 10..50, task 2 over -4..4."""
-    references = choose_references({"ewc": EWC, "ucl": UCL})
+    references = reached(EWC)
     assert references == [Reached(10.0, 50.0), Reached(-4.0, 4.0)]
     curve = normalised_curve(UCL, references)
     assert curve == [[-0.25], [0.75], [1.0, 0.5], [1.25, 0.75]]
@@ -46,14 +45,6 @@ def test_what_has_no_scale_is_nan_and_counts_nothing() -> None:
     assert math.isnan(normalised(3.0, Reached(2.0, 2.0)))
     assert math.isnan(normalised(-100.0, Reached(-900.0, -200.0), "maximum"))
     assert cumulative([[math.nan, 0.5]]) == [0.5]
-
-
-def test_stored_references_stand_in_for_ewc() -> None:
-    stored = [Reached(0.0, 100.0), Reached(0.0, 10.0)]
-    assert choose_references({"ucl": UCL}, stored) == stored
-    assert choose_references({"ucl": UCL, "ewc": EWC}, stored) == reached(EWC)
-    with pytest.raises(DataError, match=r"scale of ewc, which is not among the runs: ucl\. Run it"):
-        choose_references({"ucl": UCL})
 
 
 def test_refusals() -> None:

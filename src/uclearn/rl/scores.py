@@ -8,7 +8,7 @@ alone in the main text, by minimum and maximum in the supplement.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Literal, NamedTuple, get_args
 
 from uclearn.errors import DataError, SettingError
@@ -76,26 +76,3 @@ def cumulative(curve: Curve) -> list[float]:
     [0.5, 1.5, 0.25]
     """
     return [math.fsum(v for v in returns if not math.isnan(v)) for returns in curve]
-
-
-def choose_references(
-    curves: Mapping[str, Curve],
-    stored: Sequence[Reached] | None = None,
-    method: str = "ewc",
-) -> list[Reached]:
-    """The ranges to normalise by: those of `method` where it was run, otherwise stored ones.
-
-    Args:
-        curves: of the runs that are compared, by method.
-        stored: ranges from elsewhere, one per task.
-        method: whose range counts; the paper's is EWC.
-    """
-    if method in curves:
-        return reached(curves[method])
-    if stored is None:
-        raise DataError(
-            f"Returns of different tasks are compared on the scale of {method}, which is not among "
-            f"the runs: {', '.join(curves) or 'none'}. Run it over the same sequence, or pass "
-            "`stored` ranges."
-        )
-    return list(stored)
