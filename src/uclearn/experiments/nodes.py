@@ -9,20 +9,8 @@ import torch
 from torch import Tensor
 
 from uclearn.methods.contract import Method
+from uclearn.methods.parts.node_states import sigmas_by_layer
 from uclearn.methods.parts.wrapper import Wrapper
-
-
-@runtime_checkable
-class HasUncertainties(Protocol):
-    """A method with an uncertainty for each node, such as UCL."""
-
-    def sigmas(self) -> dict[str, Tensor]:
-        """Per layer, (nodes,)."""
-        ...
-
-    def strengths(self) -> dict[str, Tensor]:
-        """Per layer initial sigma / sigma, (nodes,)."""
-        ...
 
 
 @runtime_checkable
@@ -40,19 +28,10 @@ def node_states(method: Method) -> tuple[str, dict[str, Any]] | None:
     `nodes`: per layer `sigma_init` and `sigma`, a number for each node. `used_nodes`: per layer 0
     or 1 for each node.
     """
+    if (layers := sigmas_by_layer(method)) is not None:
+        return "nodes", {"layers": layers}
     while isinstance(method, Wrapper):
         method = method.method
-    if isinstance(method, HasUncertainties):
-        strengths = method.strengths()
-        layers = {
-            name: {
-                # strength is sigma_init / sigma, and all nodes of a layer began alike
-                "sigma_init": _short(sigma[:1] * strengths[name][:1])[0],
-                "sigma": _short(sigma),
-            }
-            for name, sigma in method.sigmas().items()
-        }
-        return "nodes", {"layers": layers}
     if isinstance(method, HasUsedNodes):
         used = {name: nodes.int().tolist() for name, nodes in method.used().items()}
         return "used_nodes", {"layers": used}

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from uclearn.errors import TaskError
-from uclearn.live.states import node_state
 from uclearn.methods.contract import Method
+from uclearn.methods.parts.node_states import node_state
 from uclearn.storage.capacity import (
     FARTHEST,
     FULL,

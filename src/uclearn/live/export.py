@@ -23,9 +23,9 @@ from uclearn.gaussian import export as plain_copy
 from uclearn.live.formats import Format, chosen_format, write
 from uclearn.live.judge import Judge, as_sets, parameters, speed_up
 from uclearn.live.prune import prune as prune_network
-from uclearn.live.states import strengths_of
 from uclearn.live.surgery import close, tensors
 from uclearn.methods.contract import Method
+from uclearn.methods.parts.node_states import strengths_of
 from uclearn.networks.heads import MultiHead, run
 from uclearn.tasks import DataLike, iterate
 from uclearn.training.evaluate import Score, correct

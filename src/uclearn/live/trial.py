@@ -16,8 +16,8 @@ from uclearn.live.intake import of_task
 from uclearn.live.journal import Decision, Update, now
 from uclearn.live.known import Known, right_answers
 from uclearn.live.schooling import schooled
-from uclearn.live.states import node_state
 from uclearn.methods.contract import Method
+from uclearn.methods.parts.node_states import node_state
 from uclearn.storage.environment import environment
 from uclearn.tasks import Data, Task
 from uclearn.training.losses import Loss

@@ -36,9 +36,26 @@ def strengths_of(method: Method) -> Mapping[str, Tensor]:
     return {} if known is None else known.strengths()
 
 
+def sigmas_by_layer(method: Method) -> dict[str, dict[str, Any]] | None:
+    """As runs and journals record it: per layer `sigma_init`, and `sigma` with a number for each
+    node; None for methods that know no uncertainty."""
+    known = _knowing(method)
+    if known is None:
+        return None
+    strengths = known.strengths()
+    return {
+        name: {
+            # strength is sigma_init / sigma, and all nodes of a layer began alike
+            "sigma_init": _short(sigma[:1] * strengths[name][:1])[0],
+            "sigma": _short(sigma),
+        }
+        for name, sigma in known.sigmas().items()
+    }
+
+
 def node_state(method: Method, task: int) -> dict[str, Any] | None:
-    """The line to record after task number `task`, as runs record it: per layer the initial sigma
-    and the sigma of each node; None for methods that know no uncertainty.
+    """The line to record after task number `task`, as runs record it; None for methods that know no
+    uncertainty.
 
     >>> import torch
     >>> from uclearn import UCL
@@ -46,16 +63,10 @@ def node_state(method: Method, task: int) -> dict[str, Any] | None:
     >>> node_state(method, 0)
     {'event': 'nodes', 'task': 0, 'layers': {'': {'sigma_init': 0.5, 'sigma': [0.5, 0.5]}}}
     """
-    known = _knowing(method)
-    if known is None:
-        return None
-    strengths, layers = known.strengths(), {}
-    for name, sigma in known.sigmas().items():
-        # strength is sigma_init / sigma, and all nodes of a layer began alike
-        initial = (sigma[:1] * strengths[name][:1]).tolist()[0]
-        layers[name] = {"sigma_init": _short(initial), "sigma": [_short(s) for s in sigma.tolist()]}
-    return {"event": "nodes", "task": task, "layers": layers}
+    layers = sigmas_by_layer(method)
+    return None if layers is None else {"event": "nodes", "task": task, "layers": layers}
 
 
-def _short(value: float) -> float:
-    return float(f"{value:.4g}")  # as in a run's records
+def _short(values: Tensor) -> list[float]:
+    """Four digits are plenty for a histogram, and keep the file small."""
+    return [float(f"{value:.4g}") for value in values.tolist()]
