@@ -8,7 +8,7 @@ import sys
 
 import benchmarks
 
-SUPPORT = {"timing", "__main__"}
+SUPPORT = {"timing", "growth_ranks", "__main__"}
 
 
 def main(wanted: list[str]) -> int:

@@ -155,16 +155,17 @@ class Ranks:
         """
         if self.size == 1:
             return value
-        averaged = value
-        for alike in _by_type(parameters):
-            flat = torch.cat([value.reshape(1).to(alike[0]), _known(alike), *_flat(alike)])
-            flat[0] *= weight
-            flat[1 + len(alike) :] *= weight
+        given = list(parameters)
+        # Two messages: heads of other tasks, which nobody has a gradient for, do not travel.
+        known = (float(parameter.grad is not None) for parameter in given)
+        averaged, *processes = self.sum(weight * float(value), *known)
+        moved = [parameter for parameter, count in zip(given, processes, strict=True) if count]
+        for alike in _by_type(moved):
+            flat = torch.cat(list(_flat(alike)))
+            flat *= weight
             self.sum_([flat])
-            total, known, gradients = flat.split([1, len(alike), sum(p.numel() for p in alike)])
-            _put_back(alike, known.tolist(), gradients)
-            averaged = total.squeeze()
-        return averaged
+            _put_back(alike, flat)
+        return torch.full_like(value, averaged)
 
 
 ALONE = Ranks()
@@ -266,23 +267,15 @@ def _by_type(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
     return list(groups.values())
 
 
-def _known(parameters: Sequence[nn.Parameter]) -> Tensor:
-    """(parameters,) 1 where there is a gradient, else 0."""
-    flags = [0.0 if parameter.grad is None else 1.0 for parameter in parameters]
-    return torch.tensor(flags).to(parameters[0])
-
-
 def _flat(parameters: Sequence[nn.Parameter]) -> Iterator[Tensor]:
     for parameter in parameters:
         gradient = parameter.grad
         yield torch.zeros_like(parameter).flatten() if gradient is None else gradient.flatten()
 
 
-def _put_back(parameters: Sequence[nn.Parameter], known: list[float], flat: Tensor) -> None:
+def _put_back(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
     pieces = flat.split([parameter.numel() for parameter in parameters])
-    for parameter, processes, piece in zip(parameters, known, pieces, strict=True):
-        if not processes:
-            continue
+    for parameter, piece in zip(parameters, pieces, strict=True):
         if parameter.grad is None:
             parameter.grad = torch.empty_like(parameter)
         parameter.grad.copy_(piece.view_as(parameter))

@@ -151,6 +151,8 @@ def test_out_says_where(uclearn: Uclearn) -> None:
         (["resume", "."], "There is no run at or below ."),
         (["report", "."], "There is no run at or below ."),
         (["params", "mnist"], "There is no benchmark 'mnist'."),
+        (["params", "split-mnist", "--hidden", "4OO"], "as 400,400 or 8192x16, got '4OO'."),
+        (["params", "omniglot", "--hidden", "400"], "must be left as it is for omniglot"),
         (["data", "get", "imagenet"], "There is no data set called 'imagenet'."),
     ],
 )
@@ -226,6 +228,18 @@ def test_table_1_stands_beside_the_papers(uclearn: Uclearn) -> None:
     assert lines["ucl, noisy_bias"]["kept"] == 538_122
     assert lines["ucl"]["paper"] == 538
     assert "269,322" in uclearn("params", "split-mnist").out
+
+
+def test_params_of_a_network_that_no_computer_here_could_hold(uclearn: Uclearn) -> None:
+    lines = uclearn("params", "permuted-mnist", "--hidden", "8192x16", "--ranks", "8", "--json")
+    large = {line["method"]: line for line in lines.lines()}
+    plain = 784 * 8192 + 15 * 8192**2 + 8192 * 10 + 16 * 8192 + 10
+    assert large["finetuning"]["kept"] == plain
+    assert large["finetuning"]["bytes_learning"] == 4 * 4 * plain  # weights, gradients, two moments
+    assert large["finetuning"]["bytes_sent"] == 2 * 7 / 8 * 4 * plain
+    shown = uclearn("params", "permuted-mnist", "--hidden", "400,200x2", "--ranks", "2").out
+    assert "sent per step" in shown
+    assert "paper" not in shown  # whose networks are others
 
 
 def test_presets_show_every_value_with_its_source(uclearn: Uclearn) -> None:

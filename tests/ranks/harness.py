@@ -9,7 +9,8 @@ import json
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, ClassVar
 
 import torch
 from safetensors.torch import save_file
@@ -112,6 +113,35 @@ def stopped(folder: Path, ranks: Ranks) -> dict[str, Any]:
     return {"message": message, "stopped at": stopped_at}
 
 
+class Counting(Ranks):
+    """Ranks that write down how many numbers each message had."""
+
+    messages: ClassVar[list[int]] = []
+
+    def sum_(self, tensors: Iterable[Tensor]) -> None:
+        given = list(tensors)
+        self.messages.extend(tensor.numel() for tensor in given)
+        super().sum_(given)
+
+
+def sent(ranks: Ranks) -> dict[str, Any]:
+    """A step of the second of two tasks with heads: does the first one's head travel?"""
+    made = method("finetuning", True, {})
+    task = [made.begin_task(task) for task in tasks(True)][-1]
+    batch = task.train.batch(torch.arange(ranks.rank, 30, ranks.size))
+    step = Step(1, batch.inputs, 30, 0.5, len(task.train))
+    counting = Counting(ranks.rank, ranks.size)
+    optimizer = torch.optim.SGD(made.parameters(), lr=0.01)
+    train_step(made, batch, step, cross_entropy, optimizer, ranks=counting)
+    used = sum(p.numel() for p in made.parameters() if p.grad is not None)
+    return {
+        "messages": counting.messages,
+        "parameters": len(list(made.parameters())),
+        "numbers": sum(p.numel() for p in made.parameters()),
+        "used": used,
+    }
+
+
 def dropout(ranks: Ranks) -> dict[str, Any]:
     """Torch's own generator, seeded alike: what each process draws from it."""
     with own_randomness(7, torch.device("cpu"), ranks):
@@ -154,6 +184,7 @@ def main(folder: Path) -> None:
             "vcl": in_step("vcl", ranks),
             "ddp": in_ddp(ranks),
             "dropout": dropout(ranks),
+            "sent": sent(ranks),
             "refitted": refitted(ranks),
             "stopped": stopped(folder / "stopped", ranks),
             "refused": refusals(ranks),

@@ -128,6 +128,13 @@ def test_dropout_differs_between_processes_and_the_first_draws_as_one_alone(
     assert first == torch.rand(3).tolist()
 
 
+def test_heads_of_other_tasks_do_not_travel(told: list[dict[str, Any]]) -> None:
+    for each in told:
+        sent = each["sent"]
+        assert sent["used"] < sent["numbers"]
+        assert sent["messages"] == [1 + sent["parameters"], sent["used"]]
+
+
 def test_what_one_process_cannot_do_ends_all_of_them(told: list[dict[str, Any]]) -> None:
     for each in told:
         assert each["refused"].keys() == {"different weights", "not finite"}

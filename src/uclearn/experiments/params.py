@@ -1,15 +1,23 @@
-"""The paper's Table 1: how many numbers each method keeps, counted in the real objects."""
+"""The paper's Table 1 and a little more: how many numbers each method keeps and sends.
+
+For the benchmarks' own networks they are counted in the real objects, for others by `footprint`'s
+formulas.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from uclearn.experiments.config import RunConfig
+from uclearn.experiments.footprint import FORMULAS, Footprint, Sizes, expected, mlp_sizes
 from uclearn.experiments.kept import parameters_kept
-from uclearn.experiments.networks import make_network
+from uclearn.experiments.networks import check_network, make_network
 from uclearn.experiments.overrides import resolve
+from uclearn.experiments.parts import NetworkSettings
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.registry import METHODS, build
 from uclearn.tasks import Data, Task, TaskSequence
@@ -33,27 +41,43 @@ class Count(NamedTuple):
 
     label: str
     method: str
-    kept: int
-    """After all tasks, the network included."""
+    footprint: Footprint
 
 
-def parameter_table(name: str) -> list[Count]:
-    """All methods on the benchmark `name`, after all its tasks. Needs no data.
+def parameter_table(name: str, hidden: Sequence[int] | None = None) -> list[Count]:
+    """All methods on the benchmark `name`, in its last task. Needs no data.
 
-    >>> parameter_table("split-mnist")[0]
-    Count(label='finetuning', method='finetuning', kept=269322)
+    Args:
+        name: of the benchmark.
+        hidden: widths of hidden layers, for a network other than the benchmark's own. It is not
+            built, and may be of any size.
+
+    >>> parameter_table("split-mnist")[0].footprint.kept
+    269322
+    >>> parameter_table("split-mnist", hidden=[8192] * 16)[0].footprint.kept
+    1013207050
     """
+    if hidden is not None:
+        sizes = sizes_with(name, hidden)
+        return [Count(method, method, expected(method, sizes)) for method in FORMULAS]
     table = []
     for method in METHODS:
-        table.append(Count(method, method, count_kept(name, method)))
+        table.append(Count(method, method, count(name, method)))
         if method == "ucl":  # the paper's count has an uncertainty for each bias, too
-            kept = count_kept(name, method, {"ucl.noisy_bias": True})
-            table.append(Count("ucl, noisy_bias", method, kept))
+            noisy = count(name, method, {"ucl.noisy_bias": True})
+            table.append(Count("ucl, noisy_bias", method, noisy))
     return table
 
 
-def count_kept(name: str, method: str, overrides: dict[str, Any] | None = None) -> int:
-    """What one method keeps, from the state that it really has after a step of the last task."""
+def sizes_with(name: str, hidden: Sequence[int]) -> Sizes:
+    """Of the benchmark's network with other hidden layers."""
+    check_network(name, NetworkSettings(hidden=tuple(hidden)))
+    chosen = benchmark(name)
+    return mlp_sizes(math.prod(_shape(name)), hidden, chosen.classes, heads=chosen.heads)
+
+
+def count(name: str, method: str, overrides: dict[str, Any] | None = None) -> Footprint:
+    """What one method has, in the objects that it really has in and after the last task."""
     cheap = {"vcl.start_epochs": 1} if method.startswith("vcl") else {}
     config = resolve(name, method, preset="paper", overrides={**cheap, **(overrides or {})})
     tasks = _stand_ins(name)
@@ -62,24 +86,41 @@ def count_kept(name: str, method: str, overrides: dict[str, Any] | None = None) 
     made = build(method, model, example, config.keyword_arguments(tasks=len(tasks)))
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        _learn_a_little(made, config, tasks)
-    return parameters_kept(made)
+        return _learn_a_little(made, config, tasks)
 
 
-def _learn_a_little(method: Method, config: RunConfig, tasks: TaskSequence) -> None:
-    begun = [method.begin_task(task) for task in tasks][-1]
-    loop = TaskLoop(method, begun, config.make_plan(), cross_entropy)
-    batch = begun.train.batch(torch.arange(len(begun.train)))
-    step = Step(begun.index, batch.inputs, len(batch.targets), 0.5, len(begun.train))
-    method.train()
-    train_step(method, batch, step, cross_entropy, loop.optimizer)
-    loop.finish()
+def _learn_a_little(method: Method, config: RunConfig, tasks: TaskSequence) -> Footprint:
+    """A step of the last two tasks; what there is in the last one, and after it."""
+    for task in tasks[:-2]:
+        method.begin_task(task)
+    for task in tasks[-2:]:
+        begun = method.begin_task(task)
+        loop = TaskLoop(method, begun, config.make_plan(), cross_entropy)
+        batch = begun.train.batch(torch.arange(len(begun.train)))
+        step = Step(begun.index, batch.inputs, len(batch.targets), 0.5, len(begun.train))
+        method.train()
+        train_step(method, batch, step, cross_entropy, loop.optimizer)
+        gradients = [p.grad for group in loop.optimizer.param_groups for p in group["params"]]
+        sent = _numbers(gradients)
+        moments = _numbers(t for held in loop.optimizer.state.values() for t in held.values())
+        learning = _numbers([*method.parameters(), *method.buffers()]) + sent + moments
+        loop.finish()
+    return Footprint(parameters_kept(method), learning, sent)
+
+
+def _numbers(tensors: Iterable[object]) -> int:
+    """As many as are floating-point; single numbers do not count."""
+    return sum(
+        tensor.numel()
+        for tensor in tensors
+        if isinstance(tensor, torch.Tensor) and tensor.is_floating_point() and tensor.dim() > 0
+    )
 
 
 def _stand_ins(name: str) -> TaskSequence:
     """The benchmark's tasks with a few random examples: as many, with as many classes."""
     chosen = benchmark(name)
-    shape = _SHAPES[chosen.data[0]] if chosen.data else _DIGITS_SHAPE
+    shape = _shape(name)
     generator = torch.Generator().manual_seed(0)
     tasks = []
     for index, classes in enumerate(chosen.classes):
@@ -87,3 +128,8 @@ def _stand_ins(name: str) -> TaskSequence:
         data = Data(inputs, torch.arange(4) % classes, task=index)
         tasks.append(Task(f"task {index}", index, data, test=data, classes=classes))
     return TaskSequence(name, tasks, chosen.heads)
+
+
+def _shape(name: str) -> tuple[int, ...]:
+    sources = benchmark(name).data
+    return _SHAPES[sources[0]] if sources else _DIGITS_SHAPE
