@@ -8,8 +8,8 @@ from __future__ import annotations
 import json
 import signal
 import sys
-from pathlib import Path
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
