@@ -38,9 +38,17 @@ PAPER: list[tuple[str, str, dict[str, Any]]] = [
     ("omniglot", "ucl", {"data.split_after_augmentation": True, "ucl.means": "draw"}),
     ("permuted-mnist", "ucl", {"plan.epochs": 100, "plan.patience": 5, "plan.factor": 3.0}),
     ("permuted-mnist", "ucl", {"plan.select_by": "likelihood", "plan.batch_size": 256}),
-    ("permuted-mnist", "ewc", {"ewc.strength": 400.0, "ewc.fisher_batch": 20}),
+    (
+        "permuted-mnist",
+        "ewc",
+        {"ewc.strength": 400.0, "ewc.fisher_batch": 20, "ewc.fisher_dropout": True},
+    ),
     ("permuted-mnist", "ewc", {"network.dropout": 0.5, "plan.select_by": "penalised"}),
-    ("omniglot", "ewc", {"ewc.strength": 100000.0, "ewc.fisher_batch": 20}),
+    (
+        "omniglot",
+        "ewc",
+        {"ewc.strength": 100000.0, "ewc.fisher_batch": 20, "ewc.fisher_dropout": True},
+    ),
     ("split-notmnist", "si", {"si.strength": 0.3, "si.damping": 0.001}),
     ("split-cifar10-100", "si", {"si.strength": 0.7, "si.damping": 0.01}),
     ("split-mnist", "hat", {"hat.strength": 0.75, "plan.optimizer": "sgd", "plan.lr": 0.05}),
@@ -65,6 +73,7 @@ def test_the_published_strength_never_meets_the_exact_fisher() -> None:
         values = preset(name, "ewc", "paper")
         if values["ewc.strength"][1] == "paper, supplement 5.1.1":
             assert values["ewc.fisher_batch"][0] == 20
+            assert values["ewc.fisher_dropout"][0] is True
 
 
 def test_an_unknown_preset_is_refused() -> None:

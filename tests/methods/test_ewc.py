@@ -264,6 +264,33 @@ def test_the_batch_fisher_is_what_the_setting_says() -> None:
     torch.testing.assert_close(importance(method), expected)
 
 
+@pytest.mark.parametrize("on", [False, True])
+def test_dropout_counts_only_if_asked_for(on: bool) -> None:
+    x, y = problem(0)
+    net = nn.Sequential(nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)).double()
+    method = EWC(net, fisher_dropout=on)
+    seen: list[bool] = []
+
+    def losses() -> Iterator[Tensor]:
+        seen.extend(module.training for module in method.model.modules())
+        yield F.cross_entropy(method.model(x), y, reduction="none")
+
+    method.train()
+    method.end_task(losses=losses)
+    assert seen == [False, False, on, False]  # the container, and each layer
+    assert all(module.training for module in method.model.modules())
+    fixed = all(
+        torch.equal(found, fisher_in_evaluation(method, x, y)[name])
+        for name, found in importance(method).items()
+    )
+    assert fixed is not on
+
+
+def fisher_in_evaluation(method: Method, x: Tensor, y: Tensor) -> dict[str, Tensor]:
+    method.model.eval()
+    return fisher_now(method, x, y)
+
+
 def test_it_forgets_less_than_fine_tuning() -> None:
     check_it_forgets_less(lambda net: EWC(net, strength=30.0))
 

@@ -91,9 +91,10 @@ def adaptive(name: str) -> dict[str, Any]:
 
 
 def ewc(name: str) -> Values:
-    """EWC's settings. The published strengths belong to batches of 20 and to no other Fisher."""
+    """EWC's settings. The published strengths belong to batches of 20, with dropout on, and to no
+    other Fisher."""
     strength = of("ewc", SUPPLEMENT, strength=TABLE[name].ewc)
-    return strength | of("ewc", PROGRAM, fisher_batch=20, merge="mean")
+    return strength | of("ewc", PROGRAM, fisher_batch=20, fisher_dropout=True, merge="mean")
 
 
 def si(name: str) -> Values:

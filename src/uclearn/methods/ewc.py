@@ -17,6 +17,7 @@ from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.nn.modules.dropout import _DropoutNd
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
@@ -43,11 +44,14 @@ class EWC(Method):
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
         strength: lambda. The values that the paper lists (400 to 100000) belong to
-            `fisher_batch=20`; the exact Fisher is about twenty times as large.
+            `fisher_batch=20` and `fisher_dropout=True`; the exact Fisher is about twenty times as
+            large.
         merge: how tasks are merged, `"mean"`, `"sum"` or `"separate"` (see above).
         gamma: with `merge="sum"`, what remains of F at the end of a task; 1 forgets nothing.
         fisher_batch: None: exact, per example; a number: squared mean gradients of so many
             consecutive examples (the authors' is 20).
+        fisher_dropout: leave dropout on while the Fisher information is measured, as the authors
+            do: of a network that fits its data well it becomes about ten times as large.
         plain: qualified names of modules that are not held, beside heads.
         closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss:
             cheaper, for loops that call it.
@@ -72,13 +76,15 @@ class EWC(Method):
         merge: Merge = "mean",
         gamma: float = 1.0,
         fisher_batch: int | None = None,
+        fisher_dropout: bool = False,
         plain: Iterable[str] = (),
         closed_form: bool = False,
     ) -> None:
         _check_settings(strength, merge, gamma, fisher_batch)
         super().__init__(model)
         self.strength, self.merge, self.gamma = strength, merge, gamma
-        self.fisher_batch, self.closed_form = fisher_batch, closed_form
+        self.fisher_batch, self.fisher_dropout = fisher_batch, fisher_dropout
+        self.closed_form = closed_form
         self.memory = Memory(self.model, plain)
         self.register_buffer("tasks_done", torch.tensor(0))
         self.register_buffer("rest", self.memory.anchor.tensors()[0].new_zeros(()))
@@ -111,6 +117,8 @@ class EWC(Method):
         self.memory.check()
         weights = self.memory.named_weights()
         with lent(self.model):
+            if self.fisher_dropout:
+                _switch_on_dropout(self.model)
             new = fisher_diagonal(self.model, weights, losses(), fisher_batch=self.fisher_batch)
         check_importance(self.memory.names, list(new.values()), "the Fisher information")
         self._merge(list(new.values()))
@@ -132,6 +140,12 @@ class EWC(Method):
             else:
                 old.mul_(self.gamma).add_(fresh)
         self.memory.remember()
+
+
+def _switch_on_dropout(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, _DropoutNd):
+            module.train()
 
 
 def _complete_square(old: Tensor, fresh: Tensor, anchor: Tensor, weight: Tensor) -> Tensor:

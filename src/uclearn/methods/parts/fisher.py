@@ -4,7 +4,7 @@
 
 exactly, example by example. The authors of the paper squared the *mean* gradient of batches of 20
 instead, which is about a twentieth of that, since gradients of single examples largely cancel;
-the values of lambda that they published belong to it (`fisher_batch=20`).
+the values of lambda that they published belong to it (`fisher_batch=20`), with dropout left on.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def fisher_diagonal(
     """For each parameter, by name, the mean over examples of its squared gradient.
 
     Args:
-        model: the network that the losses go through, in evaluation mode.
+        model: the network that the losses go through.
         parameters: those whose diagonal is asked for.
         losses: batches of per-example losses, (batch,), with graph, made while iterating. Their
             sizes do not matter.
