@@ -12,6 +12,8 @@ import pytest
 from tests.experiments.small import OPTIONS
 from tests.experiments.test_run import outcome
 from uclearn.cli import main
+from uclearn.experiments.reproduce import STUDIES
+from uclearn.experiments.study import Curve, Study
 from uclearn.storage.records import find_runs, read_run
 
 Typed = Callable[..., tuple[int, str, str]]
@@ -78,3 +80,17 @@ def test_tuning_without_any_success_says_why(uclearn: Typed) -> None:
     code, _, err = uclearn(*words, "--space", "ewc.strength=-2,-1", "--quiet")
     assert code == 1
     assert err.startswith("Error: No trial of ewc succeeded: `strength` must")
+
+
+def test_a_study_of_the_paper_is_made_elsewhere(
+    uclearn: Typed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small = {"network.hidden": [8], "plan.epochs": 1}
+    curves = tuple(Curve("split-digits", name, small, 1, "best") for name in ("ewc", "finetuning"))
+    monkeypatch.setitem(STUDIES, "figure-0", Study("Small", curves))
+    elsewhere = ["--on", "slurm", "--slurm", "cluster=local"]
+    code, _, err = uclearn("reproduce", "figure-0", *elsewhere, "--quiet")
+    assert code == 0, err
+    made = [read_run(folder) for folder in find_runs(Path("runs"))]
+    assert sorted(run.config["method"] for run in made) == ["ewc", "finetuning"]
+    assert list(Path("runs").rglob(".submitit/*"))  # by jobs, not by processes of the command

@@ -40,9 +40,14 @@ def reproduce(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only say how long it would take.")
     ] = False,
-    out: options.Out = options.DEFAULT_OUT,
+    out: options.OutOrUrl = str(options.DEFAULT_OUT),
     data: options.DataFolder = None,
     workers: options.Workers = None,
+    on: options.On = "local",
+    address: options.Address = None,
+    slurm: options.Slurm = None,
+    threads: options.Threads = None,
+    gpus: options.Gpus = 0,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -59,16 +64,29 @@ def reproduce(
             params(name, json=json)
         return
     from uclearn.cli.making import FAILED, make
+    from uclearn.experiments.engines import choose
     from uclearn.experiments.grid import placed
     from uclearn.experiments.reproduce import study, study_configs
 
+    folder, kept = options.place(out)
+    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     wanted = study(what)
     configs = study_configs(what, scale=scale if scale < 1 else None, seeds=seeds)
     possible = _with_data(configs, data)
     if mode == "live":
-        _announce(f"{what}: {wanted.title}. {wanted.note}", possible, out, data, workers, scale)
+        _announce(f"{what}: {wanted.title}. {wanted.note}", possible, folder, data, workers, scale)
     if possible and not estimate:
-        make(placed(possible, out), out, data, workers, mode, title=f"{what}: {wanted.title}")
+        title = f"{what}: {wanted.title}"
+        make(
+            placed(possible, folder),
+            folder,
+            data,
+            workers,
+            mode,
+            title=title,
+            on=engine,
+            kept=kept,
+        )
     if len(possible) < len(configs):
         raise typer.Exit(FAILED)
 
