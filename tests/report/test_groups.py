@@ -123,6 +123,14 @@ def test_groups_of_one_study_look_different(tmp_path: Path) -> None:
             [config(settings=dict.fromkeys("abcde", k)) for k in (1, 2)],
             ["UCL (a = 1, b = 1, 3 more)", "UCL (a = 2, b = 2, 3 more)"],
         ),
+        (  # b follows from a, c does not: it is named first
+            [config(settings={"a": k, "b": 2 * k, "c": c}) for k, c in ((1, 5), (1, 6), (2, 5))],
+            [
+                "UCL (a = 1, c = 5, 1 more)",
+                "UCL (a = 1, c = 6, 1 more)",
+                "UCL (a = 2, c = 5, 1 more)",
+            ],
+        ),
         (
             [config("vcl+coreset"), config("vcl"), config("mine")],
             ["VCL + coreset", "VCL", "mine"],

@@ -73,6 +73,18 @@ def test_the_papers_number_is_reached_or_not(
     assert verdicts(one_study(tmp_path)) == {"UCL reaches the paper’s 94.5\xa0%.": verdict}
 
 
+def test_a_search_for_settings_speaks_to_no_claim(tmp_path: Path) -> None:
+    rows: Rows = [[0.99] * 10 for _ in range(10)]
+    wanted = config("ucl", benchmark="permuted-mnist", tasks=10, epochs=100)
+    write_run(tmp_path / "search", {**wanted, "data": {"judge": "validation"}}, rows)
+    shown = lines_of(tmp_path / "search", tmp_path / "r.md")
+    assert not any(line.startswith("- **") for line in shown)
+    assert not any("94.5" in line for line in shown)
+    write_run(tmp_path / "whole", wanted, rows)
+    shown = lines_of(tmp_path / "whole", tmp_path / "r.md")
+    assert any(line.startswith("- **Holds**: UCL reaches") for line in shown)
+
+
 @pytest.mark.parametrize(
     ("ewc", "verdict"),
     [([0.5, 0.51], "Holds"), ([0.99, 0.98], "Does not hold"), ([0.5, 0.99], "Not decided")],

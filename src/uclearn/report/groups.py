@@ -15,8 +15,10 @@ from uclearn.report.settings import (
     Config,
     ablated,
     benchmark_of,
+    data_of,
     fingerprint,
     method_of,
+    scale_of,
     seed_of,
     without_seed,
 )
@@ -123,6 +125,12 @@ class Study:
     def name(self) -> str:
         """Its heading."""
         return f"{benchmark_name(self.benchmark)}, {count(self.tasks, 'task')}"
+
+    @property
+    def is_whole(self) -> bool:
+        """Neither scaled nor a search for settings: what the paper's claims may be held against."""
+        config = self.reference.config
+        return scale_of(config) is None and data_of(config).get("judge") != "validation"
 
     @property
     def mark(self) -> str:

@@ -133,29 +133,34 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
         return [f"preset {config.get('preset')}"]  # says in a word what all the settings would
     keys = [key for key in differing_keys(rivals) if _last(key) not in _NOT_IN_LABELS]
     keys = [key for key in keys if _last(key) not in ABLATIONS]
-    shown = keys[: _enough(keys, rivals)]
+    telling = _telling(keys, rivals)
+    others = [key for key in keys if key not in telling]
+    shown = [*telling, *others][: min(max(2, len(telling)), _MOST_DIFFERENCES)]
     flat = flatten(config)
     lasts = Counter(_last(key) for key in keys)
     notes = [
         f"{_last(key) if lasts[_last(key)] == 1 else key} = {value_words(flat[key])}"
-        for key in shown
-        if key in flat
+        for key in keys
+        if key in shown and key in flat
     ]
     left_out = len(keys) - len(shown)
     return [*notes, f"{left_out} more"] if left_out else notes
 
 
-def _enough(keys: Sequence[str], rivals: Sequence[Config]) -> int:
-    """How many of `keys` a label names: two, or as many as it takes to tell the rivals apart."""
+def _telling(keys: Sequence[str], rivals: Sequence[Config]) -> list[str]:
+    """Those of `keys` by which rivals differ that all keys before them leave alike; what the others
+    say follows from these."""
     flat = [flatten(rival) for rival in rivals]
-    for number in range(min(2, len(keys)), min(_MOST_DIFFERENCES, len(keys))):
-        values = [
-            repr([ablated(rival), *(one.get(key, _ABSENT) for key in keys[:number])])
-            for rival, one in zip(rivals, flat, strict=True)
+    alike = [repr(ablated(rival)) for rival in rivals]
+    found = []
+    for key in keys:
+        told = [
+            f"{so_far} {one.get(key, _ABSENT)!r}" for so_far, one in zip(alike, flat, strict=True)
         ]
-        if len(set(values)) == len(values):
-            return number
-    return min(_MOST_DIFFERENCES, len(keys))
+        if len(set(told)) > len(set(alike)):
+            found.append(key)
+            alike = told
+    return found
 
 
 def _ablation_notes(config: Config) -> list[str]:

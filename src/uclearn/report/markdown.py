@@ -75,9 +75,12 @@ def _study(study: Study) -> str:
     if not study.classifies:
         parts = [heading, _rewards(study), _claims(reward_claims(study)), _commands(study)]
         return "\n\n".join(part for part in parts if part)
-    parts = [heading, _numbers(study), _claims(claims(study))]
-    parts += [_ablations(study, family) for family in ablation_families(study)]
-    parts += [_nodes(study), _commands(study)]
+    parts = [heading, _numbers(study)]
+    if study.is_whole:
+        parts.append(_claims(claims(study)))
+        parts += [_ablations(study, family) for family in ablation_families(study)]
+        parts.append(_nodes(study))
+    parts.append(_commands(study))
     return "\n\n".join(part for part in parts if part)
 
 
@@ -88,7 +91,9 @@ def _numbers(study: Study) -> str:
 
 
 def _row(study: Study, group: Group) -> list[str]:
-    number = None if group.is_ablation else published(study.benchmark, group.method)
+    number = published(study.benchmark, group.method)
+    if group.is_ablation or not study.is_whole:
+        number = None
     apart = departures(group.runs[0].config, study.tasks, number) if number else []
     seconds = [summary.seconds for summary in group.summaries]
     return [
