@@ -38,6 +38,7 @@ _GRIDS = f"{OURS}: best on validation data of the first 3 tasks, results/grids"
 
 TUNED: dict[tuple[str, str], Values] = {
     ("permuted-mnist", "ucl"): of("ucl", _GRIDS, beta=0.01, sigma=None, ratio=0.25, means="draw"),
+    ("split-notmnist", "ucl"): of("ucl", _GRIDS, beta=0.01, lr_sigma=0.03),
 }
 """By benchmark and part: what `best` has beyond that, where it was looked for."""
 
