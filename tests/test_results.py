@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 
+from uclearn.experiments.presets import TUNED
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.storage.records import find_runs, read_summary
 
@@ -51,3 +54,24 @@ def test_every_committed_run_is_whole_and_says_how_it_was_made(stage: str) -> No
         assert summary.git_commit
         assert summary.versions["uclearn"]
         assert len((folder / "summary.json").read_bytes()) < 40_000
+
+
+@pytest.mark.parametrize(("name", "part"), TUNED)
+def test_tuned_settings_are_the_best_of_the_recorded_grid(name: str, part: str) -> None:
+    """Judged on validation data, by the mean over seeds."""
+    found: dict[str, list[float]] = {}
+    for folder in find_runs(RESULTS / "grids" / name):
+        summary = read_summary(folder)
+        assert summary is not None
+        if summary.config["method"] != part:
+            continue
+        assert summary.config["data"]["judge"] == "validation"
+        assert summary.config["tasks"] == 3
+        found.setdefault(json.dumps(summary.config["settings"]), []).append(
+            summary.average_accuracy or 0.0
+        )
+    assert len(found) > 3
+    best = json.loads(max(found, key=lambda settings: fmean(found[settings])))
+    for key, (value, _) in TUNED[name, part].items():
+        group, setting = key.split(".")
+        assert best[group][setting] == value, key
