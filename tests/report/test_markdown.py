@@ -140,3 +140,24 @@ def test_the_digest_holds_the_quantiles_that_the_table_shows(tmp_path: Path) -> 
     sigmas = sorted(events[2]["layers"]["2"]["sigma"])
     middle = (sigmas[19] + sigmas[20]) / 2 / events[2]["layers"]["2"]["sigma_init"]
     assert digest["2"][2][4] == pytest.approx(middle, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("medians", "verdict"),
+    [
+        ([0.9, 0.8, 0.7], "Does not hold"),
+        ([0.9, 0.8, 0.805], "Does not hold"),  # a tremble
+        ([1.2, 1.1, 1.0], "Holds"),  # up from 1, then down
+        ([0.9, 0.8, 0.9], "Holds"),
+    ],
+)
+def test_a_layer_that_turns_back_is_told_from_one_that_trembles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, medians: list[float], verdict: str
+) -> None:
+    write_run(tmp_path, config("ucl", tasks=3), [[0.9] * 3 for _ in range(3)])
+    course = [(0.5, median, 1.5) for median in medians]
+    found = {"1": course, "2": course, "3": course}
+    monkeypatch.setattr("uclearn.report.claims.spreads", lambda _: found)
+    assert (
+        verdicts(one_study(tmp_path))["Layer 2 does not change in one direction only."] == verdict
+    )
