@@ -75,3 +75,11 @@ def test_tuned_settings_are_the_best_of_the_recorded_grid(name: str, part: str) 
     for key, (value, _) in TUNED[name, part].items():
         group, setting = key.split(".")
         assert best[group][setting] == value, key
+
+
+@pytest.mark.parametrize("page", ["docs/findings.md"])
+def test_what_is_said_of_the_results_is_in_the_results(page: str) -> None:
+    """Every accuracy that a page names stands in RESULTS.md."""
+    named = re.findall(r"\b\d\d\.\d\b", (ROOT / page).read_text())
+    assert named
+    assert not set(named) - set(re.findall(r"\b\d\d\.\d\b", (ROOT / "RESULTS.md").read_text()))

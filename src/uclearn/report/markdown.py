@@ -198,7 +198,9 @@ def spread(found: Estimate | None, *, width: bool = True) -> str:
     if found is None:
         return UNKNOWN
     half = found.half_width if width else None
-    return f"{100 * found.mean:.1f}" + ("" if half is None else f" ± {100 * half:.1f}")
+    return f"{round(100 * found.mean, 1) + 0.0:.1f}" + (
+        "" if half is None else f" ± {100 * half:.1f}"
+    )
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
