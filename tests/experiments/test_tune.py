@@ -208,8 +208,9 @@ def test_default_spaces_contain_what_was_published_and_every_preset() -> None:
 
 
 def test_a_setting_that_the_preset_leaves_open_is_not_searched() -> None:
-    assert "ucl.sigma" in default_space("permuted-mnist", "ucl")
-    assert "ucl.ratio" not in default_space("permuted-mnist", "ucl")
+    assert "ucl.sigma" in default_space("row-permuted-mnist", "ucl")
+    assert "ucl.ratio" not in default_space("row-permuted-mnist", "ucl")
+    assert "ucl.sigma" not in default_space("omniglot", "ucl")
     assert "ucl.ratio" in default_space("omniglot", "ucl")
     assert "replay.share" in default_space("omniglot", "ucl+replay")
     with pytest.raises(SettingError, match=r"finetuning has no setting that is tuned by default"):

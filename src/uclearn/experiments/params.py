@@ -55,7 +55,7 @@ def parameter_table(name: str, hidden: Sequence[int] | None = None) -> list[Coun
     >>> parameter_table("split-mnist")[0].footprint.kept
     269322
     >>> parameter_table("split-mnist", hidden=[8192] * 16)[0].footprint.kept
-    1013207050
+    1013268490
     """
     if hidden is not None:
         sizes = sizes_with(name, hidden)
