@@ -25,6 +25,7 @@ from uclearn.experiments.params import parameter_table
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.registry import build
 from uclearn.networks import mlp
+from uclearn.networks.heads import run
 from uclearn.tasks import Batch, Data, Task, iterate
 from uclearn.training import Plan
 from uclearn.training.loop import train_step
@@ -130,12 +131,7 @@ def _own_memory(name: str, size: Size) -> int:
 
 def _losses(method: Method, data: Data) -> Iterator[torch.Tensor]:
     for batch in iterate(data, 256):
-        outputs = method.model(batch.inputs, **_with_head(method, batch))
-        yield cross_entropy(outputs, batch.targets)
-
-
-def _with_head(method: Method, batch: Batch) -> dict[str, Any]:
-    return {"task": batch.task} if hasattr(method.model, "heads") else {}
+        yield cross_entropy(run(method.model, batch.inputs, batch.task), batch.targets)
 
 
 # -- bars ------------------------------------------------------------------------------------

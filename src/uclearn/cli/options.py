@@ -68,8 +68,8 @@ def _folder_only(place: Path) -> Path:
     """A path has lost one of the two slashes of a URL: it would quietly become a folder."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(place)):
         raise SettingError(
-            f"`out` must be a folder, got the URL {place}. `uclearn compare` and `uclearn sweep` "
-            "keep runs at a URL."
+            f"`out` must be a folder, got the URL {place}. `uclearn compare`, `sweep` and "
+            "`reproduce` keep runs at a URL."
         )
     return place
 
