@@ -153,7 +153,7 @@ def test_out_says_where(uclearn: Uclearn) -> None:
         (["params", "mnist"], "There is no benchmark 'mnist'."),
         (["params", "split-mnist", "--hidden", "4OO"], "as 400,400 or 8192x16, got '4OO'."),
         (["params", "omniglot", "--hidden", "400"], "must be left as it is for omniglot"),
-        (["data", "get", "imagenet"], "There is no data set called 'imagenet'."),
+        (["data", "get", "imagenet"], "There is no data set 'imagenet'."),
     ],
 )
 def test_what_is_refused_is_one_line_and_code_1(

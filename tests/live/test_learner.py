@@ -216,7 +216,7 @@ def test_names_are_asked_for_clearly() -> None:
     ours.learn(month(0), "january")
     with pytest.raises(TaskError, match=r"There is a task 'january' already. .*`task='january'`"):
         ours.learn(month(1), "january")
-    with pytest.raises(TaskError, match=r"There is no task 'june'. Known tasks: 'january'."):
+    with pytest.raises(TaskError, match=r"There is no task 'june'. Known: january."):
         ours.predict(month(0)[0], task="june")
 
 

@@ -78,7 +78,9 @@ def test_permuted_benchmarks_make_as_many_tasks_as_are_wanted() -> None:
 
 
 def test_names_and_settings_that_do_not_exist_are_refused() -> None:
-    with pytest.raises(SettingError, match=r"no benchmark 'mnist'\. Known: permuted-mnist, row-"):
+    with pytest.raises(
+        SettingError, match=r"'mnist'\. Did you mean 'split-mnist'\? Known: permuted-mnist"
+    ):
         load_tasks("mnist", 0)
     with pytest.raises(
         SettingError, match=r"`split_after_augmentation` must be False for split-digits"

@@ -6,7 +6,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, no_such
 from uclearn.experiments.ablate import ABLATIONS
 from uclearn.experiments.config import RunConfig
 from uclearn.experiments.overrides import resolve
@@ -73,8 +73,7 @@ STUDIES: dict[str, Study] = {
 def study(name: str) -> Study:
     """The figure or stage called `name`."""
     if name not in STUDIES:
-        known = ", ".join([*STUDIES, "table-1"])
-        raise SettingError(f"There is no figure or stage {name!r} to be made. Known: {known}.")
+        raise SettingError(no_such("figure or stage", name, [*STUDIES, "table-1"]))
     return STUDIES[name]
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import SettingError, TaskError, no_such
 from uclearn.live.fitting import check_classes, check_labels, class_count, outputs_of
 from uclearn.live.known import Known
 from uclearn.networks.heads import has_heads
@@ -74,6 +74,5 @@ class Aim:
 def known_task(tasks: Mapping[str, Known], name: str) -> Known:
     """The task of that name, or an error that lists those there are."""
     if name not in tasks:
-        names = ", ".join(map(repr, tasks)) or "none yet"
-        raise TaskError(f"There is no task {name!r}. Known tasks: {names}.")
+        raise TaskError(no_such("task", name, tasks))
     return tasks[name]

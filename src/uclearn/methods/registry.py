@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from torch import nn
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, no_such
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import WithCoreset
 from uclearn.methods.ewc import EWC
@@ -96,10 +95,6 @@ def _checked(part: str, settings: Settings) -> Mapping[str, Any]:
     return given
 
 
-def _known(what: str, name: str, choices: Iterable[str]) -> None:
-    choices = list(choices)
-    if name in choices:
-        return
-    near = difflib.get_close_matches(name, choices, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise SettingError(f"There is no {what} {name!r}.{hint} Choices: {', '.join(choices)}.")
+def _known(what: str, name: str, choices: Collection[str]) -> None:
+    if name not in choices:
+        raise SettingError(no_such(what, name, choices))

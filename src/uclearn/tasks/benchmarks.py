@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, no_such
 from uclearn.tasks import builders
 from uclearn.tasks.alphabets import alphabet_tasks
 from uclearn.tasks.sources import omniglot
@@ -70,7 +70,7 @@ def load_tasks(
 def benchmark(name: str) -> Benchmark:
     """The description of the benchmark `name`."""
     if name not in BENCHMARKS:
-        raise SettingError(f"There is no benchmark {name!r}. Known: {', '.join(BENCHMARKS)}.")
+        raise SettingError(no_such("benchmark", name, BENCHMARKS))
     return BENCHMARKS[name]
 
 

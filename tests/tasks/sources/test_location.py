@@ -55,7 +55,7 @@ def test_the_first_version_that_is_there_is_taken(tmp_path: Path) -> None:
 
 def test_an_unknown_set_lists_the_known_ones() -> None:
     with pytest.raises(
-        DataError, match=r"no data set called 'minst'\. Known: mnist, fashion-mnist"
+        DataError, match=r"no data set 'minst'\. Did you mean 'mnist'\? Known: mnist, fashion-mnist"
     ):
         dataset("minst")
 

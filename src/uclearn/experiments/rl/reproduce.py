@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, no_such
 from uclearn.experiments.rl.config import RLConfig
 from uclearn.experiments.rl.presets import resolve_rl
 from uclearn.experiments.study import Curve, Study
@@ -58,8 +58,7 @@ RL_STUDIES: dict[str, Study] = {
 def rl_study(name: str) -> Study:
     """The figure or stage called `name`."""
     if name not in RL_STUDIES:
-        known = ", ".join(RL_STUDIES)
-        raise SettingError(f"There is no figure or stage {name!r} to be made. Known: {known}.")
+        raise SettingError(no_such("figure or stage", name, RL_STUDIES))
     return RL_STUDIES[name]
 
 

@@ -6,7 +6,7 @@ are known by. Nothing here touches a disk or a network.
 
 from __future__ import annotations
 
-from uclearn.errors import DataError
+from uclearn.errors import DataError, no_such
 from uclearn.tasks.sources import published_idx, published_pictures
 from uclearn.tasks.sources.dataset import DataSet
 
@@ -28,5 +28,5 @@ CATALOGUE: dict[str, DataSet] = {
 def dataset(name: str) -> DataSet:
     """The data set called `name`."""
     if name not in CATALOGUE:
-        raise DataError(f"There is no data set called {name!r}. Known: {', '.join(CATALOGUE)}.")
+        raise DataError(no_such("data set", name, CATALOGUE))
     return CATALOGUE[name]
