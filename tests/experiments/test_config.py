@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from tests.experiments.small import small
 from uclearn.errors import SettingError
 from uclearn.experiments.config import RunConfig
+from uclearn.experiments.overrides import resolve
 from uclearn.experiments.parts import FROM_THE_RUN, part_settings, plan_settings
 from uclearn.methods.registry import METHODS, WRAPPERS, keywords
 from uclearn.training.plan import Plan
@@ -108,7 +109,6 @@ def test_what_makes_no_sense_is_refused_in_one_line(settings: dict[str, Any], me
 
 
 def test_a_convolutional_network_is_not_to_be_changed() -> None:
-    from uclearn.experiments.overrides import resolve
 
     with pytest.raises(SettingError, match=r"`network` must be left as it is for omniglot"):
         resolve("omniglot", "ucl", overrides={"network.hidden": [8]})
@@ -123,3 +123,12 @@ def test_a_setting_that_came_later_renames_no_run() -> None:
     assert short.document()["plan"]["precision"] == "bfloat16"
     assert short.fingerprint() != config.fingerprint()
     assert RunConfig.from_json(short.to_json()).make_plan().precision == "bfloat16"
+
+
+def test_copies_that_were_not_chosen_rename_no_run() -> None:
+    assert "copies" not in small().document()["data"]
+    fewer = resolve("omniglot", "ewc", overrides={"data.copies": 4})
+    assert fewer.document()["data"]["copies"] == 4
+    assert RunConfig.from_json(fewer.to_json()) == fewer
+    with pytest.raises(SettingError, match=r"`data.copies`"):
+        resolve("omniglot", "ewc", overrides={"data.copies": -1})

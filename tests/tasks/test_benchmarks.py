@@ -82,10 +82,10 @@ def test_names_and_settings_that_do_not_exist_are_refused() -> None:
         SettingError, match=r"'mnist'\. Did you mean 'split-mnist'\? Known: permuted-mnist"
     ):
         load_tasks("mnist", 0)
-    with pytest.raises(
-        SettingError, match=r"`split_after_augmentation` must be False for split-digits"
-    ):
+    with pytest.raises(SettingError, match=r"must be False .* for split-digits, got True and None"):
         load_tasks("split-digits", 0, split_after_augmentation=True)
+    with pytest.raises(SettingError, match=r"`copies` None for split-digits, got False and 4"):
+        load_tasks("split-digits", 0, copies=4)
 
 
 @pytest.mark.parametrize("name", [n for n, entry in BENCHMARKS.items() if entry.data])
@@ -186,6 +186,14 @@ def test_omniglot_can_be_split_the_authors_way(folder_with: Callable[..., Path])
     assert len(honest.validation()) == drawings * 0.1
     assert len(leaking.train) == drawings * 0.8 * 21
     assert len(leaking.validation()) == drawings * 0.1 * 21
+
+
+@pytest.mark.parametrize("copies", [0, 4])
+def test_omniglot_can_have_fewer_copies(folder_with: Callable[..., Path], copies: int) -> None:
+    task = load_tasks("omniglot", 0, folder_with("omniglot"), tasks=1, copies=copies)[0]
+    assert len(task.train) == 20 * 16 * (1 + copies)
+    assert task.test is not None
+    assert len(task.test) == 20 * 2
 
 
 def test_ten_permuted_tasks_need_four_tenths_of_one_float_copy(

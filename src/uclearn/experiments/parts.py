@@ -44,6 +44,8 @@ class DataSettings(Settings):
 
     split_after_augmentation: bool = False
     """Omniglot only: split as the authors did, copies of one drawing standing on both sides."""
+    copies: int | None = Field(default=None, ge=0)
+    """Omniglot only: how many turned and shifted copies a drawing has; None: the paper's 20."""
     judge: Literal["test", "validation"] = "test"
     """What accuracies are measured on. Tuning must not look at the test data."""
 

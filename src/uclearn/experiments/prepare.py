@@ -42,6 +42,7 @@ def prepare(
         data,
         config.tasks,
         config.data.split_after_augmentation,
+        config.data.copies,
     )
     if config.data.judge == "validation":
         tasks = judged_by_validation(tasks, config.seed)

@@ -31,7 +31,8 @@ _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cif
 _MOST_DIFFERENCES = 3
 _ABSENT = object()
 # The same for all groups that stand beside each other, or said in another way.
-_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks", "judge", "split_after_augmentation"}
+_OF_THE_DATA = {"judge", "split_after_augmentation", "copies"}
+_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"} | _OF_THE_DATA
 
 
 def method_name(method: str) -> str:
@@ -81,6 +82,8 @@ def marks(config: Config) -> list[str]:
         found.append("on validation data")
     if data.get("split_after_augmentation") is True:
         found.append("split after augmentation")
+    if data.get("copies") is not None:
+        found.append(f"augmented by {data['copies']} copies each")
     return found
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 from uclearn.errors import SettingError, no_such
 from uclearn.tasks import builders
 from uclearn.tasks.alphabets import alphabet_tasks
+from uclearn.tasks.augment import Jitter
 from uclearn.tasks.sources import omniglot
 from uclearn.tasks.task import TaskSequence
 
@@ -43,11 +44,13 @@ def load_tasks(
     folder: str | Path | None = None,
     tasks: int | None = None,
     split_after_augmentation: bool = False,
+    copies: int | None = None,
 ) -> TaskSequence:
     """The tasks of the benchmark `name`, or its first `tasks`.
 
     `folder` holds the data (default: UCLEARN_DATA, else the platform's cache folder).
-    `split_after_augmentation` is Omniglot's: see `uclearn.tasks.alphabets.alphabet_tasks`.
+    `split_after_augmentation` and `copies` (of each drawing; None: the paper's 20) are Omniglot's:
+    see `uclearn.tasks.alphabets.alphabet_tasks`.
 
     >>> load_tasks("split-digits", seed=0)
     TaskSequence('split-digits', 5 tasks, a head each)
@@ -57,14 +60,16 @@ def load_tasks(
     if wanted < 1 or (wanted > chosen.tasks and not chosen.free):
         bound = "be at least 1" if chosen.free else f"lie between 1 and {chosen.tasks}"
         raise SettingError(f"`tasks` must {bound} for {name}, got {wanted}.")
-    if not split_after_augmentation:
+    if not split_after_augmentation and copies is None:
         return chosen.build(seed, folder, wanted)
     if name != "omniglot":
         raise SettingError(
-            f"`split_after_augmentation` must be False for {name}, got True. Only omniglot is "
-            "augmented."
+            f"`split_after_augmentation` must be False and `copies` None for {name}, got "
+            f"{split_after_augmentation} and {copies}. Only omniglot is augmented."
         )
-    return alphabet_tasks(omniglot.load(folder), seed, split_after_augmentation=True).take(wanted)
+    jitter = Jitter() if copies is None else Jitter(copies=copies)
+    drawings = omniglot.load(folder)
+    return alphabet_tasks(drawings, seed, jitter, split_after_augmentation).take(wanted)
 
 
 def benchmark(name: str) -> Benchmark:
