@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.report.pages import parse, specs
 from tests.report.runs import config, write_run
 from uclearn.report import write_report
 from uclearn.report.claims import reward_claims
@@ -85,6 +86,21 @@ def test_the_page_and_the_tables_hold_the_numbers(tmp_path: Path) -> None:
         text = (tmp_path / name).read_text()
         assert "1.65" in text
         assert "1.40" in text
+
+
+def test_a_band_spans_the_seeds(tmp_path: Path) -> None:
+    write(tmp_path, "ucl", UCL, 0)
+    write(tmp_path, "ucl", EWC, 1)
+    write(tmp_path, "ewc", EWC)
+    page = tmp_path / "page.html"
+    write_report([tmp_path], page)
+    first, second, plain = specs(parse(page.read_text()))[:3]
+    low, high, line = (trace["y"] for trace in first["data"] if trace["meta"] == 0)
+    assert low == pytest.approx([0.0, 1.0, 0.8, 1.4])
+    assert high == pytest.approx([0.5, 1.0, 1.5, 1.65])
+    assert line == pytest.approx([0.25, 1.0, 1.15, 1.525])
+    for spec in (first, second, plain):  # the sum, and a panel for each task
+        assert [trace["meta"] for trace in spec["data"]] == [0, 0, 0, 1]  # EWC has one seed
 
 
 @pytest.mark.parametrize(

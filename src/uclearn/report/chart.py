@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 
 from uclearn.report.groups import COLORS, Group
 from uclearn.report.html import Html, tag
+from uclearn.report.measures import Number, known
 
 Trace: TypeAlias = dict[str, Any]
 Layout: TypeAlias = dict[str, Any]
@@ -93,6 +94,31 @@ def line(group: Group, number: int, x: Sequence[Any], y: Sequence[Any]) -> Trace
         "line": {"color": color(group.style), "width": 2.25, "dash": dash},
         "marker": {"color": color(group.style), "symbol": symbol(group.style), "size": 7},
     }
+
+
+def band(
+    group: Group, number: int, x: Sequence[Any], seeds: Sequence[Sequence[Number]]
+) -> list[Trace]:
+    """From the lowest seed to the highest, behind a group's line; nothing for a single seed."""
+    if len(seeds) < 2:
+        return []
+    columns = [known(values) for values in zip(*seeds, strict=True)]
+    edge: Trace = {
+        "type": "scatter",
+        "mode": "lines",
+        "x": list(x),
+        "meta": number,
+        "line": {"width": 0, "color": color(group.style, 0.01)},
+        "hoverinfo": "skip",
+        "showlegend": False,
+    }
+    low = edge | {"y": [min(values, default=None) for values in columns]}
+    high = edge | {
+        "y": [max(values, default=None) for values in columns],
+        "fill": "tonexty",
+        "fillcolor": color(group.style, 0.16),
+    }
+    return [low, high]
 
 
 def plain(text: str) -> str:

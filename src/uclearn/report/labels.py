@@ -63,10 +63,20 @@ def benchmark_name(benchmark: str) -> str:
     'Reinforcement learning, paper-4'
     """
     if benchmark.startswith("rl "):
-        return f"Reinforcement learning, {benchmark.removeprefix('rl ')}"
+        tasks = benchmark.removeprefix("rl ").split(",")
+        return ", ".join(["Reinforcement learning", *map(environment_name, tasks)])
     name = " ".join(_DATA.get(word, word) for word in benchmark.split("-"))
     name = name.replace("CIFAR-10 100", "CIFAR-10/100").replace("cifar", "CIFAR")
     return name[:1].upper() + name[1:] if not name.startswith("not") else name
+
+
+def environment_name(name: str) -> str:
+    """A robot of PyBullet without the words that all of them share; others as they are called.
+
+    >>> environment_name("HopperBulletEnv-v0"), environment_name("Hopper-v5")
+    ('Hopper', 'Hopper-v5')
+    """
+    return name.removesuffix("BulletEnv-v0")
 
 
 def marks(config: Config) -> list[str]:

@@ -20,6 +20,7 @@ from uclearn.report.sections.rewards import (
     at_the_end,
     final_rewards,
     rewards_by_group,
+    task_names,
     when_learned,
     yardstick_of,
 )
@@ -115,7 +116,7 @@ def _rewards(study: Study) -> str:
     groups = [(g, runs) for g, runs in zip(study.compared, rewards_by_group(study), strict=True)]
     if not any(runs for _, runs in groups):
         return "These runs hold no accuracies."
-    names = next(runs[0].names for _, runs in groups if runs)
+    names = task_names([runs for _, runs in groups])
     header = ["Method", "Seeds", "Cumulative reward", *names, "Time per run"]
     found = {id(group): spread_of(total) for group, total in final_rewards(study)}
     rows = []

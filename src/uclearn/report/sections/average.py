@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from uclearn.report.chart import Chart, Trace, accuracy_axis, color, draw, line, plain, task_axis
+from uclearn.report.chart import Chart, Trace, accuracy_axis, band, draw, line, plain, task_axis
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, table
@@ -50,25 +50,7 @@ def _band_and_line(study: Study, group: Group, seeds: Sequence[Sequence[Number]]
     trace = line(group, number, x, mean_course(seeds))
     trace["text"] = [_hover(values) for values in zip(*seeds, strict=True)]
     trace["hovertemplate"] = f"{plain(group.label)}: %{{text}}<extra></extra>"
-    if len(seeds) < 2:
-        return [trace]
-    columns = [known(values) for values in zip(*seeds, strict=True)]
-    edge: Trace = {
-        "type": "scatter",
-        "mode": "lines",
-        "x": x,
-        "meta": number,
-        "line": {"width": 0, "color": color(group.style, 0.01)},
-        "hoverinfo": "skip",
-        "showlegend": False,
-    }
-    low = edge | {"y": [min(values, default=None) for values in columns]}
-    high = edge | {
-        "y": [max(values, default=None) for values in columns],
-        "fill": "tonexty",
-        "fillcolor": color(group.style, 0.16),
-    }
-    return [low, high, trace]
+    return [*band(group, number, x, seeds), trace]
 
 
 def _hover(values: Sequence[Number]) -> str:

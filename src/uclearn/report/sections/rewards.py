@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from uclearn.report.chart import Chart, Layout, Trace, draw, line, panels, plain
+from uclearn.report.chart import Chart, Layout, Trace, band, draw, line, panels, plain
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, table
-from uclearn.report.labels import in_sentence
+from uclearn.report.labels import environment_name, in_sentence
 from uclearn.report.rewards import (
     Rewards,
     Yardstick,
@@ -72,7 +72,7 @@ def _cumulative(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
     for group, runs in zip(study.compared, groups, strict=True):
         courses = list(cumulative_by_seed(runs, yardstick_of(study).ranges).values())
         if courses:
-            traces.append(_line(study, group, runs[0].steps, _mean(courses)))
+            traces += _band_and_line(study, group, runs[0].steps, courses)
     chart = Chart(
         data=traces,
         label=f"Line chart of the cumulative normalised reward. {rewards_headline(study)}",
@@ -84,9 +84,10 @@ def _cumulative(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
         "cumulative",
         "Cumulative normalised reward",
         draw(chart),
-        "The rewards of all tasks met so far, each on a scale from 0 to 1, added up; mean over "
-        f"seeds. {yardstick_of(study).words} Dotted lines: the next task begins. As "
-        "Figure 8 of the paper.",
+        "The rewards of all tasks met so far, each on a scale from 0 to 1, added up. Line: mean "
+        "over seeds. Band: from the lowest seed to the highest. "
+        f"{yardstick_of(study).words} Dotted lines: the next task begins. As Figure 8 of the "
+        "paper.",
         groups=study.compared,
         numbers=_cumulative_numbers(study),
         saves=True,
@@ -111,16 +112,16 @@ def _spread(found: Estimate | None) -> list[str]:
 
 
 def _per_task(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
-    names = next(runs[0].names for runs in groups if runs)
+    names = task_names(groups)
     charts = [_panel(study, groups, k, f"Task {k + 1}: {name}") for k, name in enumerate(names)]
     return figure(
         study,
         "rewards",
         "Reward of each task",
         panels(charts),
-        "The normalised reward of each task while it and later ones are learned, mean over seeds: "
-        "a line that falls after its task is forgetting. Evaluated with mean weights and the most "
-        "likely actions. As Figure 9 of the paper.",
+        "The normalised reward of each task while it and later ones are learned, mean over seeds "
+        "and their range: a line that falls after its task is forgetting. Evaluated with mean "
+        "weights and the most likely actions. As Figure 9 of the paper.",
         groups=study.compared,
     )
 
@@ -132,9 +133,9 @@ def _panel(study: Study, groups: Sequence[Sequence[Rewards]], task: int, title: 
         if not curves:
             continue
         seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
-        course = _mean([[curve[k][task] for k in seen] for curve in curves])
-        traces.append(_line(study, group, [runs[0].steps[k] for k in seen], course))
-        ends.append(f"{in_sentence(group.label)} {course[-1]:.2f}")
+        courses = [[curve[k][task] for k in seen] for curve in curves]
+        traces += _band_and_line(study, group, [runs[0].steps[k] for k in seen], courses)
+        ends.append(f"{in_sentence(group.label)} {_mean(courses)[-1]:.2f}")
     layout = _axes(groups, "") | {"margin": {"l": 40, "r": 8, "t": 4, "b": 24}}
     label = f"Line chart: normalised reward of {title}. At the end: {listing(ends)}."
     return Chart(data=traces, label=label, layout=layout, height=200, title=title)
@@ -142,7 +143,7 @@ def _panel(study: Study, groups: Sequence[Sequence[Rewards]], task: int, title: 
 
 def _returns(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
     """The raw numbers, which need no yardstick: right after each task, and at the end."""
-    names = next(runs[0].names for runs in groups if runs)
+    names = task_names(groups)
     rows = []
     for group, runs in zip(study.compared, groups, strict=True):
         for when, pick in (("when learned", when_learned), ("at the end", at_the_end)):
@@ -157,6 +158,11 @@ def _returns(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
     )
 
 
+def task_names(groups: Sequence[Sequence[Rewards]]) -> list[str]:
+    """What the tasks are called, in order."""
+    return [environment_name(name) for name in next(runs[0].names for runs in groups if runs)]
+
+
 def when_learned(run: Rewards, task: int) -> float:
     """The mean return of a task when its turn was over."""
     last = max(k for k, learned in enumerate(run.task) if learned == task)
@@ -168,13 +174,16 @@ def at_the_end(run: Rewards, task: int) -> float:
     return run.returns[-1][task]
 
 
-def _line(study: Study, group: Group, steps: Sequence[int], course: Course) -> Trace:
-    trace = line(group, study.groups.index(group), steps, course)
+def _band_and_line(
+    study: Study, group: Group, steps: Sequence[int], seeds: Sequence[Course]
+) -> list[Trace]:
+    number = study.groups.index(group)
+    trace = line(group, number, steps, _mean(seeds))
     trace["mode"] = "lines"
     trace["hovertemplate"] = (
         f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:.2f}}<extra></extra>"
     )
-    return trace
+    return [*band(group, number, steps, seeds), trace]
 
 
 def _axes(groups: Sequence[Sequence[Rewards]], title: str) -> Layout:
