@@ -56,6 +56,28 @@ def test_each_folder_is_a_section_that_begins_with_what_is_said_about_it(tmp_pat
     assert text.index("## Broad look") < text.index("## Longer\n\nMore epochs.")
 
 
+def test_several_sections_begin_with_all_of_them_at_a_glance(tmp_path: Path) -> None:
+    for seed, kept in enumerate((0.80, 0.90)):
+        wanted = config("ucl", seed, benchmark="split-notmnist", epochs=20)
+        write_run(tmp_path / "few" / f"u{seed}", wanted, two_tasks(kept))
+    other = config("ucl", 0, benchmark="split-notmnist", epochs=20, settings={"ucl": {"beta": 0.5}})
+    write_run(tmp_path / "few" / "lucky", other, two_tasks(0.98))
+    long = config("ucl", 0, benchmark="split-notmnist", epochs=100)
+    write_run(tmp_path / "more" / "u", long, two_tasks(0.98))
+    plain = config("finetuning", 0, benchmark="split-notmnist", epochs=100)
+    write_run(tmp_path / "more" / "f", plain, two_tasks(0.50))
+    write_report([tmp_path / "few", tmp_path / "more"], tmp_path / "r.md")
+    text = (tmp_path / "r.md").read_text()
+    overview = text[text.index("## At a glance") : text.index("## Few")]
+    rows = [cells(line) for line in overview.splitlines() if line.startswith("| Split")]
+    assert [row[1:3] for row in rows] == [["20", "87.5 ± 31.8"], ["100", "94.0"]]
+    assert [row[5] for row in rows] == ["–", "70.0"]
+    assert [row[-2:] for row in rows] == [["95.7 %", "Few"], ["95.7 %", "More"]]
+    assert "Split notMNIST: initial σ 0.06 in all layers; measured on notMNIST large" in overview
+    write_report([tmp_path / "few"], tmp_path / "one.md")
+    assert "At a glance" not in (tmp_path / "one.md").read_text()
+
+
 def verdicts(study: Study) -> dict[str, str]:
     return {claim.text: claim.verdict.strip("*") for claim in claims(study)}
 

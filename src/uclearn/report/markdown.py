@@ -6,12 +6,14 @@ the runs.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
 from uclearn.report.claims import Claim, claims, reward_claims
 from uclearn.report.collect import collect
 from uclearn.report.commands import commands
+from uclearn.report.glance import glance
 from uclearn.report.groups import Group, Study, studies
 from uclearn.report.nodes import spreads
 from uclearn.report.paper import departures, published
@@ -24,7 +26,8 @@ from uclearn.report.sections.rewards import (
     when_learned,
     yardstick_of,
 )
-from uclearn.report.statistics import Estimate, estimate
+from uclearn.report.statistics import estimate
+from uclearn.report.tables import spread, spread_of, table
 from uclearn.report.words import UNKNOWN, count, difference, duration, percent
 
 ABOUT_NAME = "about.md"
@@ -32,7 +35,9 @@ ABOUT_NAME = "about.md"
 
 def markdown(folders: Sequence[Path]) -> str:
     """The whole document."""
-    parts = ["# Results", _preface(), *(_section(folder) for folder in folders)]
+    sections = [_Section.of(folder) for folder in folders]
+    overview = glance({one.title: one.studies for one in sections}) if len(sections) > 1 else ""
+    parts = ["# Results", _preface(), overview, *(one.text() for one in sections)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -48,22 +53,27 @@ def _preface() -> str:
     )
 
 
-def _section(folder: Path) -> str:
-    found = collect([folder])
-    file = folder / ABOUT_NAME
-    about = file.read_text(encoding="utf-8").strip() if file.exists() else ""
-    if about.startswith("# "):
-        title, _, about = about.removeprefix("# ").partition("\n")
-    else:
-        title = _title(folder)
-    parts = [
-        f"## {title}",
-        about.strip(),
-        *(_study(study) for study in studies(found.complete)),
-    ]
-    if found.incomplete:
-        parts.append(f"Not complete and left out: {count(len(found.incomplete), 'run')}.")
-    return "\n\n".join(part for part in parts if part)
+@dataclass(frozen=True)
+class _Section:
+    title: str
+    about: str
+    studies: Sequence[Study]
+    incomplete: int
+
+    @staticmethod
+    def of(folder: Path) -> "_Section":
+        found = collect([folder])
+        file = folder / ABOUT_NAME
+        title, about = _title(folder), file.read_text(encoding="utf-8") if file.exists() else ""
+        if about.startswith("# "):
+            title, _, about = about.removeprefix("# ").partition("\n")
+        return _Section(title, about.strip(), studies(found.complete), len(found.incomplete))
+
+    def text(self) -> str:
+        parts = [f"## {self.title}", self.about, *map(_study, self.studies)]
+        if self.incomplete:
+            parts.append(f"Not complete and left out: {count(self.incomplete, 'run')}.")
+        return "\n\n".join(part for part in parts if part)
 
 
 def _title(folder: Path) -> str:
@@ -137,18 +147,6 @@ def _rewards(study: Study) -> str:
     return f"{table(header, rows)}\n\n{note}"
 
 
-def spread_of(found: Estimate | None) -> str:
-    """A mean with half the width of its interval.
-
-    >>> spread_of(Estimate(1.65, 3, 0.214)), spread_of(Estimate(1.65, 1, None))
-    ('1.65 ± 0.21', '1.65')
-    """
-    if found is None:
-        return UNKNOWN
-    half = "" if found.half_width is None else f" ± {found.half_width:.2f}"
-    return f"{found.mean:.2f}{half}"
-
-
 def _claims(found: Sequence[Claim]) -> str:
     return "\n".join(f"- {claim.verdict}: {claim.text} {claim.evidence}" for claim in found)
 
@@ -188,33 +186,3 @@ def _commands(study: Study) -> str:
     made = dict.fromkeys(command for group in study.groups for command in commands(group))
     inner = "\n".join(f"    {command}" for command in made)
     return f"<details><summary>Commands</summary>\n\n{inner}\n\n</details>"
-
-
-def spread(found: Estimate | None, *, width: bool = True) -> str:
-    """A mean with half the width of its interval, in percent.
-
-    >>> spread(Estimate(0.945, 3, 0.0021)), spread(Estimate(0.945, 1, None)), spread(None)
-    ('94.5 ± 0.2', '94.5', '–')
-    """
-    if found is None:
-        return UNKNOWN
-    half = found.half_width if width else None
-    return f"{round(100 * found.mean, 1) + 0.0:.1f}" + (
-        "" if half is None else f" ± {100 * half:.1f}"
-    )
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; what stands in a cell stays in it.
-
-    >>> print(table(["a", "b"], [["1|2", "3"]]))
-    | a | b |
-    |---|---|
-    | 1\\|2 | 3 |
-    """
-    head, *body = ["| " + " | ".join(map(_in_cell, line)) + " |" for line in (header, *rows)]
-    return "\n".join([head, "|" + "---|" * len(header), *body])
-
-
-def _in_cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
