@@ -72,7 +72,7 @@ def test_several_sections_begin_with_all_of_them_at_a_glance(tmp_path: Path) -> 
     rows = [cells(line) for line in overview.splitlines() if line.startswith("| Split")]
     assert [row[1:3] for row in rows] == [["20", "87.5 ± 31.8"], ["100", "94.0"]]
     assert [row[5] for row in rows] == ["–", "70.0"]
-    assert [row[-2:] for row in rows] == [["95.7 %", "Few"], ["95.7 %", "More"]]
+    assert [row[-2:] for row in rows] == [["95.7\xa0%", "Few"], ["95.7\xa0%", "More"]]
     assert "Split notMNIST: initial σ 0.06 in all layers; measured on notMNIST large" in overview
     write_report([tmp_path / "few"], tmp_path / "one.md")
     assert "At a glance" not in (tmp_path / "one.md").read_text()
