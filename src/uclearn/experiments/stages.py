@@ -17,7 +17,7 @@ _PERMUTED = ("permuted-mnist", "row-permuted-mnist")
 _SPLIT = ("split-mnist", "split-notmnist")
 _RIVALS = ("ewc", "si", "finetuning", "mas", "rwalk", "lwf", "hat", "finetuning+replay", "joint")
 _LOCAL = {"ucl.sampling": "local"}
-_OMNIGLOT = {"data.copies": 4, "data.split_after_augmentation": False}
+_OMNIGLOT = {"data.copies": 2, "data.split_after_augmentation": False}
 
 
 def _variants(name: str) -> Iterable[dict[str, Any]]:
@@ -87,7 +87,7 @@ STAGES: dict[str, Study] = {
             *_networks("split-cifar100", epochs=10, seeds=3, data={}),
             *_networks("omniglot", epochs=5, seeds=1, data=_OMNIGLOT),
         ),
-        "10 epochs per task on CIFAR-100; 5 on Omniglot, where each drawing has 4 copies instead "
+        "10 epochs per task on CIFAR-100; 5 on Omniglot, where each drawing has 2 copies instead "
         "of 20, and those tested on have none among the training data.",
     ),
     "full-length": Study(
