@@ -133,21 +133,32 @@ def four_tasks(old: float, learned_late: float) -> Rows:
     return rows
 
 
-@pytest.mark.parametrize("as_in_the_paper", [True, False])
+@pytest.mark.parametrize(
+    ("sign", "tremble", "verdict"),
+    [(1, 0.01, "Holds"), (-1, 0.01, "Does not hold"), (1, 0.2, "Not decided")],
+)
 def test_the_ablations_show_what_the_paper_says_or_not(
-    tmp_path: Path, as_in_the_paper: bool
+    tmp_path: Path, sign: int, tremble: float, verdict: str
 ) -> None:
-    sign = 1 if as_in_the_paper else -1
-    outcomes: dict[str | None, Matrix] = {
-        None: four_tasks(0.8, 0.8),
-        "freeze": four_tasks(0.8 - sign * 0.1, 0.8),
-        "inflate": four_tasks(0.8 + sign * 0.1, 0.8 - sign * 0.2),
-    }
-    for name, rows in outcomes.items():
-        write_run(tmp_path / str(name), config("ucl", settings=switched(name), tasks=4), rows)
+    for seed, chance in enumerate((-tremble, 0.0, tremble)):
+        outcomes: dict[str | None, Matrix] = {
+            None: four_tasks(0.6, 0.6),
+            "freeze": four_tasks(0.6 - sign * (0.1 + chance), 0.6),
+            "inflate": four_tasks(0.6 + sign * (0.1 + chance), 0.6 - sign * (0.1 + chance)),
+        }
+        for name, rows in outcomes.items():
+            wanted = config("ucl", seed, settings=switched(name), tasks=4)
+            write_run(tmp_path / f"{name}{seed}", wanted, rows)
     found = verdicts(one_study(tmp_path))
     assert len(found) == 2
-    assert set(found.values()) == {"Holds" if as_in_the_paper else "Does not hold"}
+    assert set(found.values()) == {verdict}
+
+
+def test_one_seed_decides_nothing(tmp_path: Path) -> None:
+    for name, old in ((None, 0.8), ("freeze", 0.1)):
+        wanted = config("ucl", settings=switched(name), tasks=4)
+        write_run(tmp_path / str(name), wanted, four_tasks(old, 0.8))
+    assert set(verdicts(one_study(tmp_path)).values()) == {"Not decided"}
 
 
 def test_the_digest_holds_the_quantiles_that_the_table_shows(tmp_path: Path) -> None:

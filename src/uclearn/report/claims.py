@@ -14,8 +14,8 @@ from uclearn.report.rewards import Rewards
 from uclearn.report.sections.ablations import ablation_families
 from uclearn.report.sections.rewards import at_the_end, rewards_by_group, when_learned
 from uclearn.report.settings import ablated
-from uclearn.report.statistics import paired_difference
-from uclearn.report.words import percent, points
+from uclearn.report.statistics import Estimate, paired_difference
+from uclearn.report.words import difference, percent, points
 
 _NOTICEABLE = 0.01
 """A change of a median of sigma / initial sigma that is more than a tremble."""
@@ -62,18 +62,13 @@ def _order(study: Study) -> Iterator[Claim]:
             continue
         if published(study.benchmark, rival.method) is None:
             continue
-        difference = ucl.against(rival)
-        if difference is None:
-            continue
-        sure = difference.excludes_zero
-        verdict: Verdict = _verdict(difference.mean > 0) if sure else "**Not decided**"
-        low, high = difference.low, difference.high
-        ends = "" if low is None or high is None else f" ({points(low)} to {points(high)})"
-        yield Claim(
-            f"{ucl.label} is ahead of {in_sentence(rival.label)}.",
-            verdict,
-            f"By {points(difference.mean)} points{ends}.",
-        )
+        ahead = ucl.against(rival)
+        if ahead is not None:
+            yield Claim(
+                f"{ucl.label} is ahead of {in_sentence(rival.label)}.",
+                _beyond_chance((ahead, 1)),
+                f"Points: {difference(ahead)}.",
+            )
 
 
 def _ablations(study: Study) -> Iterator[Claim]:
@@ -90,25 +85,24 @@ def _ablations(study: Study) -> Iterator[Claim]:
 
 
 def _collapse(study: Study, whole: Group, group: Group) -> Claim:
-    first = _last_row(group, range(2)) - _last_row(whole, range(2))
-    later = _learned(group, range(study.tasks // 2, study.tasks)) - _learned(
-        whole, range(study.tasks // 2, study.tasks)
-    )
+    late = range(study.tasks // 2, study.tasks)
+    first = paired_difference(_at_the_end(group, range(2)), _at_the_end(whole, range(2)))
+    later = paired_difference(_when_learned(group, late), _when_learned(whole, late))
     return Claim(
         "Without eq. (6) the first two tasks are kept better, and later ones are learned worse.",
-        _verdict(first > 0 and later < 0),
-        f"Tasks 1 and 2 at the end: {points(first)} points; tasks of the second half when learned: "
-        f"{points(later)} points.",
+        _beyond_chance((first, 1), (later, -1)),
+        f"Points for tasks 1 and 2 at the end: {difference(first)}; for those of the second half "
+        f"when learned: {difference(later)}.",
     )
 
 
 def _forgets(study: Study, whole: Group, group: Group) -> Claim:
     old = range(study.tasks // 2)
-    lost = _last_row(group, old) - _last_row(whole, old)
+    lost = paired_difference(_at_the_end(group, old), _at_the_end(whole, old))
     return Claim(
         f"{group.label}: old tasks are forgotten.",
-        _verdict(lost < 0),
-        f"Tasks of the first half at the end: {points(lost)} points.",
+        _beyond_chance((lost, -1)),
+        f"Points for tasks of the first half at the end: {difference(lost)}.",
     )
 
 
@@ -187,17 +181,33 @@ def _mean(group: Group) -> float:
     return group.accuracy.mean if group.accuracy is not None else float("-inf")
 
 
-def _last_row(group: Group, tasks: range) -> float:
-    return _average([matrix[-1][k] for matrix in group.matrices for k in tasks])
+def _at_the_end(group: Group, tasks: range) -> dict[int, float]:
+    """By seed the mean accuracy on some tasks after the last one was learned."""
+    return {
+        seed: _average([matrix[-1][k] for k in tasks])
+        for seed, matrix in zip(group.seeds, group.matrices, strict=True)
+    }
 
 
-def _learned(group: Group, tasks: range) -> float:
-    return _average([matrix[k][k] for matrix in group.matrices for k in tasks])
+def _when_learned(group: Group, tasks: range) -> dict[int, float]:
+    """By seed the mean accuracy on some tasks, each right after it was learned."""
+    return {
+        seed: _average([matrix[k][k] for k in tasks])
+        for seed, matrix in zip(group.seeds, group.matrices, strict=True)
+    }
 
 
 def _average(values: Sequence[float | None]) -> float:
     measured = [value for value in values if value is not None]
     return sum(measured) / len(measured)
+
+
+def _beyond_chance(*found: tuple[Estimate | None, int]) -> Verdict:
+    """Of differences and the sign each should have: decided where the intervals exclude 0."""
+    if any(e is not None and e.excludes_zero and e.mean * sign < 0 for e, sign in found):
+        return "**Does not hold**"
+    sure = all(e is not None and e.excludes_zero for e, _ in found)
+    return "**Holds**" if sure else "**Not decided**"
 
 
 def _verdict(holds: bool) -> Verdict:
