@@ -11,7 +11,7 @@ from statistics import fmean
 
 import pytest
 
-from uclearn.experiments.presets import TUNED
+from uclearn.experiments.presets import TUNED, preset_document
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.storage.records import find_runs, read_summary
 
@@ -73,9 +73,7 @@ def test_tuned_settings_are_the_best_of_the_recorded_grid(name: str, part: str) 
     longest = found[max(found)]
     assert len(longest) > 2
     best = json.loads(max(longest, key=lambda settings: fmean(longest[settings])))
-    for key, (value, _) in TUNED[name, part].items():
-        group, setting = key.split(".")
-        assert best[group][setting] == value, key
+    assert preset_document(name, part)["settings"] == best
 
 
 @pytest.mark.parametrize("page", ["docs/findings.md"])
