@@ -170,10 +170,12 @@ def test_a_first_draw_in_inference_mode_serves_training_later(kind: NoiseKind) -
     with torch.inference_mode():
         for seed in range(8):  # of both signs
             Noise(seed, kind=kind).normals((3,))
-    x = torch.ones(3, requires_grad=True)
     for seed in range(8):
+        x = torch.ones(3, requires_grad=True)
         numbers = Noise(seed, kind=kind).normals((3,))
         (x * numbers).sum().backward()
+        assert x.grad is not None
+        assert x.grad.equal(numbers)
 
 
 def test_the_table_depends_on_no_default_of_torch() -> None:

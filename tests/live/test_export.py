@@ -21,6 +21,7 @@ from uclearn.live.judge import Judge, parameters
 from uclearn.live.surgeon import Surgeon
 from uclearn.methods.registry import METHODS
 from uclearn.methods.registry import build as build_method
+from uclearn.methods.replay import WithReplay
 from uclearn.networks import MultiHead, mlp, run
 from uclearn.tasks import Data, TaskSequence
 from uclearn.tasks.benchmarks import load_tasks
@@ -66,8 +67,9 @@ def test_statistics_per_task_go_with_the_head() -> None:
         with method.inference(task) as network, torch.no_grad():
             expected = run(network, x, task)
         torch.testing.assert_close(export(method, task=task, example=x).network(x), expected)
-    with pytest.raises(SettingError, match="`task` must be given where batch norms keep"):
-        export(method, example=x)
+    for whole in (method, WithReplay(method)):
+        with pytest.raises(SettingError, match="`task` must be given where batch norms keep"):
+            export(whole, example=x)
 
 
 def run_file(path: Path, x: Tensor) -> Tensor:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from tests.live.months import PLAN, QUICK, accuracy, learner, month, same, state
+from uclearn import UCL
 from uclearn.errors import SettingError, TaskError
 from uclearn.live.gate import Gate
 from uclearn.live.learner import Learner
@@ -54,9 +55,8 @@ def test_batch_norm_statistics_of_a_task_that_goes_on_replace_its_own() -> None:
     ours = Learner(trunk, "ucl", plan=PLAN, batch_norm="per-task")
     for name, task in (("a", None), ("b", None), ("more of a", "a")):
         ours.learn(month(0 if name == "a" else 2), name, task=task)
-    rows = ours.method.task_statistics
-    assert isinstance(rows, Tensor)
-    assert len(rows) == 2
+    assert isinstance(ours.method, UCL)
+    assert len(ours.method.statistics.per_task) == 2
     x, y = month(0)
     assert accuracy(ours, x, y, "a") > 0.9
 

@@ -228,7 +228,7 @@ def test_statistics_of_a_double_precision_model_are_saved_in_double_precision() 
     )
     method.end_task(inputs=X.double().split(8))
     other.load_state_dict(method.state_dict())
-    assert other.task_statistics.dtype == torch.float64
+    assert other.statistics.per_task.dtype == torch.float64
     assert_same_state(other, method)
 
 

@@ -26,6 +26,7 @@ from uclearn.live.prune import prune as prune_network
 from uclearn.live.surgery import close, tensors
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.node_states import strengths_of
+from uclearn.methods.parts.running_statistics import RunningStatistics
 from uclearn.networks.heads import MultiHead, run
 from uclearn.tasks import DataLike, iterate
 from uclearn.training.evaluate import Score, correct
@@ -165,7 +166,8 @@ def _check_task(method: Method, task: int | None) -> None:
     if task is not None and not 0 <= task < (1 if heads is None else heads):
         known = "the network has no heads: leave it out" if heads is None else f"0 to {heads - 1}"
         raise SettingError(f"`task` must be one of the heads ({known}), got {task}.")
-    if task is None and heads is not None and getattr(method, "batch_norm", "") == "per-task":
+    kept = (part for part in method.modules() if isinstance(part, RunningStatistics))
+    if task is None and heads is not None and any(part.differ for part in kept):
         raise SettingError(
             "`task` must be given where batch norms keep statistics per task, got None: no one "
             "network serves all heads."

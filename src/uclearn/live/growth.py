@@ -103,7 +103,7 @@ def _ucl(method: UCL, growth: Growth) -> None:
                 setattr(held, name, growth.extended(held.layer, name, anchor))
         if isinstance(held, HeldLayer):
             _free_nodes(held, growth.of(held.layer).nodes)
-    method.task_statistics = _statistics(method, growth)
+    method.statistics.per_task = _statistics(method, growth)
     method.retrace(growth.example)
 
 
@@ -120,7 +120,7 @@ def _free_nodes(held: HeldLayer, nodes: Tensor) -> None:
 
 def _statistics(method: UCL, growth: Growth) -> Tensor:
     """(tasks, numbers): per norm the means, then the variances."""
-    flat, parts, start = method.task_statistics, [], 0
+    flat, parts, start = method.statistics.per_task, [], 0
     for norm in tracking_norms(method.model):
         features = growth.of(norm).features
         before = int((features != NEW).sum())

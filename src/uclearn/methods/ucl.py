@@ -17,12 +17,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import SettingError
 from uclearn.gaussian import (
     GaussianLayer,
     Noise,
@@ -31,22 +31,14 @@ from uclearn.gaussian import (
     convert,
     export,
     survey,
-    use_means,
 )
 from uclearn.gaussian.initialise import Means
-from uclearn.gaussian.norms import (
-    borrowed_statistics,
-    reestimate,
-    statistics,
-    tracking_norms,
-)
 from uclearn.methods.contract import (
     Losses,
     Method,
     Step,
     StepFields,
     as_step,
-    forward_passes,
     lent,
 )
 from uclearn.methods.parts.grasp import Grasp
@@ -57,12 +49,11 @@ from uclearn.methods.parts.guards import (
     running_on,
 )
 from uclearn.methods.parts.held import Held, HeldLayer, HeldNorm
+from uclearn.methods.parts.running_statistics import BatchNormStatistics, RunningStatistics
 from uclearn.networks.heads import head_names, run_trunk
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 from uclearn.topology import Topology, trace
-
-BatchNormStatistics = Literal["shared", "per-task", "frozen"]
 
 
 class UCL(Method):
@@ -106,7 +97,6 @@ class UCL(Method):
     drift_weight: Tensor
     freeze_weight: Tensor
     tasks_done: Tensor
-    task_statistics: Tensor
 
     def __init__(
         self,
@@ -130,7 +120,7 @@ class UCL(Method):
         closed_form: bool = False,
         seed: int = 0,
     ) -> None:
-        _check_settings(beta, alpha, lr_sigma, batch_norm)
+        _check_settings(beta, alpha, lr_sigma)
         plain = (*plain, *head_names(model))
         stream = Noise(seed, kind=noise)
         converted = convert(
@@ -148,7 +138,7 @@ class UCL(Method):
         self.noise = stream
         self.beta, self.alpha, self.lr_sigma = beta, alpha, lr_sigma
         self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
-        self.batch_norm, self.closed_form = batch_norm, closed_form
+        self.closed_form = closed_form
 
         found = survey(self.model, plain)
         self._layers: dict[str, GaussianLayer] = {
@@ -166,7 +156,7 @@ class UCL(Method):
         self.register_buffer("drift_weight", torch.tensor(float(alpha)))
         self.register_buffer("freeze_weight", torch.tensor(0.0))
         self.register_buffer("tasks_done", torch.tensor(0))
-        self.register_buffer("task_statistics", self._no_statistics())
+        self.statistics = RunningStatistics(self.model, batch_norm)
         self._places = Places(self, {**self._layers, **self._norms})
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
@@ -229,7 +219,7 @@ class UCL(Method):
         """Freeze means and uncertainties as what the next task must not forget."""
         self._places.check()
         require_finite_weights(self.model)
-        self._settle_statistics(task, inputs)
+        self.statistics.settle(self.model, task, inputs)
         for held in self._all_held():
             held.remember()
         self.drift_weight.fill_(1.0)
@@ -240,12 +230,8 @@ class UCL(Method):
     @contextmanager
     def inference(self, task: int | None = None) -> Iterator[nn.Module]:
         """The mean network; with per-task batch norm under that task's statistics."""
-        with lent(self.model) as network:
-            if task is None or task >= len(self.task_statistics) or self.batch_norm != "per-task":
-                yield network
-                return
-            with borrowed_statistics(network, self._unpack(self.task_statistics[task])):
-                yield network
+        with lent(self.model) as network, self.statistics.of(network, task):
+            yield network
 
     # -- for people ------------------------------------------------------------------------
 
@@ -291,8 +277,7 @@ class UCL(Method):
 
     def _restore(self) -> None:
         """Follow what the state says: after the end of a task and after loading one."""
-        for norm in tracking_norms(self.model):
-            norm.steady = self.batch_norm == "frozen" and bool(self.tasks_done > 0)
+        self.statistics.follow(self.model, int(self.tasks_done))
         self._tighten()
 
     def _tighten(self) -> None:
@@ -332,41 +317,8 @@ class UCL(Method):
         seed, drawn = state.tolist()
         self.noise.state = (seed, drawn)
 
-    def _settle_statistics(self, task: Task | None, inputs: Iterable[Any] | None) -> None:
-        """Batch norms: gather with the means what was gathered under noise, then keep or hold."""
-        if not tracking_norms(self.model) or all(n.steady for n in tracking_norms(self.model)):
-            return
-        if task is None and inputs is None:
-            raise TaskError(
-                "This model has batch norms, whose running statistics were gathered under weight "
-                "noise and must be re-estimated with the mean weights. Pass batches of the "
-                "finished task's inputs: `method.end_task(inputs=[x1, x2, ...])`."
-            )
-        with use_means(self.model):
-            reestimate(self.model, forward_passes(self.model, task, inputs))
-        if self.batch_norm == "per-task":
-            now = torch.cat([tensor.flatten() for tensor in statistics(self.model)])
-            known = self.task_statistics  # a task that goes on replaces its own
-            place = len(known) if task is None else task.index
-            self.task_statistics = torch.cat([known[:place], now[None], known[place + 1 :]])
 
-    def _no_statistics(self) -> Tensor:
-        now = [tensor.flatten() for tensor in statistics(self.model)]
-        return torch.cat(now)[None][:0].clone() if now else torch.zeros(0, 0)
-
-    def _unpack(self, flat: Tensor) -> list[Tensor]:
-        return list(flat.split([tensor.numel() for tensor in statistics(self.model)]))
-
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        saved = state_dict.get(prefix + "task_statistics")
-        if saved is not None and saved.shape[1:] == self.task_statistics.shape[1:]:
-            self.task_statistics = saved.new_empty(saved.shape).to(self.task_statistics)
-        super()._load_from_state_dict(state_dict, prefix, *others)
-
-
-def _check_settings(
-    beta: float, alpha: float, lr_sigma: float | None, batch_norm: BatchNormStatistics
-) -> None:
+def _check_settings(beta: float, alpha: float, lr_sigma: float | None) -> None:
     if not (beta >= 0 and math.isfinite(beta)):
         raise SettingError(
             f"`beta` must be 0 or greater and finite, got {beta}. It weighs the term that moves "
@@ -381,11 +333,6 @@ def _check_settings(
         raise SettingError(
             f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
             "uncertainties; None takes that of the means."
-        )
-    if batch_norm not in get_args(BatchNormStatistics):
-        raise SettingError(
-            f"`batch_norm` must be one of {', '.join(get_args(BatchNormStatistics))}, got "
-            f"{batch_norm!r}."
         )
 
 
