@@ -269,6 +269,19 @@ def test_figures_without_their_data_are_left_out_and_said(uclearn: Uclearn) -> N
     assert "SCALED to 0.01" in said.out
 
 
+@pytest.mark.parametrize("command", ["run", "compare", "sweep"])
+def test_data_that_are_missing_are_said_once_before_anything_is_made(
+    uclearn: Uclearn, command: str
+) -> None:
+    more = ["--grid", "ucl.beta=0.1,0.2"] if command == "sweep" else []
+    said = uclearn(command, "split-mnist", "--seeds", "3", "--data", "nowhere", *more)
+    assert said.code == 1
+    assert said.out == ""
+    assert said.err.startswith("Error: The data set mnist is not complete in nowhere.")
+    assert said.err.count("`uclearn data get mnist`") == 1
+    assert not find_runs(Path())
+
+
 def test_the_report_is_written(uclearn: Uclearn) -> None:
     pytest.importorskip("plotly")
     run_small(uclearn, "--quiet")

@@ -13,6 +13,7 @@ from tests.experiments.test_run import outcome
 from uclearn.experiments import grid
 from uclearn.experiments.config import Configuration
 from uclearn.experiments.grid import placed, run_all
+from uclearn.experiments.overrides import resolve
 from uclearn.experiments.run import run
 from uclearn.storage.lock import FolderLock
 
@@ -34,6 +35,13 @@ def test_a_run_that_fails_or_dies_stops_no_other_and_is_reported(tmp_path: Path)
     assert "`size` must be smaller than the number of training examples" in results[0].message
     assert results[1].message.startswith("its process was killed by signal 9")
     assert [result.summary() is None for result in results] == [True, True, False]
+
+
+def test_a_run_without_its_data_stops_no_other(tmp_path: Path) -> None:
+    configs = [resolve("split-mnist", "finetuning"), small("finetuning")]
+    results = run_all(placed(configs, tmp_path), data=tmp_path / "nowhere", workers=1)
+    assert [result.state for result in results] == ["failed", "made"]
+    assert "The data set mnist is not complete" in results[0].message
 
 
 def test_only_what_is_missing_is_made_and_is_what_a_run_alone_makes(tmp_path: Path) -> None:

@@ -93,26 +93,18 @@ def reproduce(
 
 def _with_data(configs: list[RunConfig], data: Path | None) -> list[RunConfig]:
     """The runs whose data are there; what is missing is said, and the rest goes on."""
-    from uclearn.tasks.benchmarks import benchmark
-    from uclearn.tasks.sources.catalogue import dataset
-    from uclearn.tasks.sources.locate import present
+    from uclearn.tasks.benchmarks import absent_data
     from uclearn.tasks.sources.location import data_folder
 
-    folder = data_folder(data)
-    possible = {}
-    for name in dict.fromkeys(config.benchmark for config in configs):
-        missing = [
-            needed
-            for needed in benchmark(name).data
-            if any(present(file, folder) is None for file in dataset(needed).files)
-        ]
-        possible[name] = not missing
+    absent = {name: absent_data(name, data) for name in dict.fromkeys(c.benchmark for c in configs)}
+    for name, missing in absent.items():
         if missing:
-            get = " and ".join(f"`uclearn data get {needed}`" for needed in missing)
+            get = " and ".join(f"`uclearn data get {needed.name}`" for needed in missing)
             typer.echo(
-                f"Left out: {name}, its data are not in {folder}. Get them by {get}.", err=True
+                f"Left out: {name}, its data are not in {data_folder(data)}. Get them by {get}.",
+                err=True,
             )
-    return [config for config in configs if possible[config.benchmark]]
+    return [config for config in configs if not absent[config.benchmark]]
 
 
 def _announce(

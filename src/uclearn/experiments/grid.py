@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from uclearn.errors import SettingError, UclearnError
-from uclearn.experiments.config import Configuration
+from uclearn.experiments.config import Configuration, RunConfig
 from uclearn.experiments.engines.contract import Engine
 from uclearn.experiments.engines.local import LocalEngine
 from uclearn.experiments.kinds import stored_config
@@ -25,6 +25,9 @@ from uclearn.experiments.worker import Order, State, execute
 from uclearn.ranks import Ranks, present
 from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import Summary, read_summary
+from uclearn.tasks.benchmarks import absent_data
+from uclearn.tasks.sources.locate import locate
+from uclearn.tasks.sources.location import data_folder
 
 GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
 """Told (run, event, details): the events of `learn`, and `run_begins` and `run_ends`."""
@@ -94,6 +97,8 @@ def run_all(
         even_out(kept, jobs)
     grid = _Grid(jobs, observer or (lambda config, event, details: None))
     missing = grid.look_around(ranks)
+    if here:
+        _require_data([jobs[folder] for folder in missing], data)
     at_once = _at_once(workers, len(missing), ranks)
     orders = [
         Order(
@@ -166,6 +171,14 @@ class _Grid:
     def tell(self, folder: Path, event: str, details: dict[str, Any]) -> None:
         """Pass on what happens in a run."""
         self.observer(self.configs[folder], event, details)
+
+
+def _require_data(configs: Sequence[Configuration], data: Path | None) -> None:
+    """Where none of the runs has its data, say so once, before any is begun."""
+    names = dict.fromkeys(c.benchmark if isinstance(c, RunConfig) else None for c in configs)
+    absent = [absent_data(name, data) if name is not None else [] for name in names]
+    if absent and all(absent):
+        locate(absent[0][0], data_folder(data))
 
 
 def _at_once(workers: int | None, missing: int, ranks: Ranks) -> int:

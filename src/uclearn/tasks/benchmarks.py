@@ -11,6 +11,10 @@ from uclearn.tasks import builders
 from uclearn.tasks.alphabets import alphabet_tasks
 from uclearn.tasks.augment import Jitter
 from uclearn.tasks.sources import omniglot
+from uclearn.tasks.sources.catalogue import dataset
+from uclearn.tasks.sources.dataset import DataSet
+from uclearn.tasks.sources.locate import present
+from uclearn.tasks.sources.location import data_folder
 from uclearn.tasks.task import TaskSequence
 
 _ITSELF = "the training data themselves"
@@ -77,6 +81,17 @@ def benchmark(name: str) -> Benchmark:
     if name not in BENCHMARKS:
         raise SettingError(no_such("benchmark", name, BENCHMARKS))
     return BENCHMARKS[name]
+
+
+def absent_data(name: str, folder: str | Path | None = None) -> list[DataSet]:
+    """The data sets that the benchmark `name` needs and `folder` lacks.
+
+    >>> absent_data("split-digits")
+    []
+    """
+    place = data_folder(folder)
+    needed = (dataset(data) for data in benchmark(name).data)
+    return [one for one in needed if any(present(file, place) is None for file in one.files)]
 
 
 BENCHMARKS: dict[str, Benchmark] = {
