@@ -53,7 +53,8 @@ def test_every_committed_run_is_whole_and_says_how_it_was_made(stage: str) -> No
         assert str(summary.extra["command"]).startswith("uclearn ")
         assert summary.git_commit
         assert summary.versions["uclearn"]
-        assert len((folder / "summary.json").read_bytes()) < 40_000
+        size = len((folder / "summary.json").read_bytes())
+        assert size < 4_000 * max(1, len(summary.accuracy_matrix)), "a few numbers for each task"
 
 
 @pytest.mark.parametrize(("name", "part"), TUNED)
