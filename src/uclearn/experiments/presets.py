@@ -38,7 +38,9 @@ _GRIDS = f"{OURS}: best on validation data of the first 3 tasks, results/grids"
 
 TUNED: dict[tuple[str, str], Values] = {
     ("permuted-mnist", "ucl"): of("ucl", _GRIDS, beta=0.01, sigma=None, ratio=0.25, means="draw"),
-    ("split-notmnist", "ucl"): of("ucl", _GRIDS, beta=0.0001, lr_sigma=0.1),
+    ("split-notmnist", "ucl"): of(
+        "ucl", _GRIDS, beta=0.0001, lr_sigma=0.03, sigma=None, ratio=0.5, means="draw"
+    ),
     ("split-notmnist", "ewc"): of("ewc", _GRIDS, strength=400_000.0),
     ("split-notmnist", "si"): of("si", _GRIDS, strength=30.0),
 }
