@@ -75,7 +75,7 @@ STAGES: dict[str, Study] = {
     "ablations": Study(
         "UCL without one of its terms",
         (
-            *_ablations("permuted-mnist", epochs=5, seeds=3),
+            *_ablations("permuted-mnist", epochs=5, seeds=5),
             *_ablations("split-cifar100", epochs=10, seeds=1),
         ),
         "5 epochs per task on Permuted MNIST, 10 on Split CIFAR-100, where the paper has Split "

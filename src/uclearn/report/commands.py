@@ -1,11 +1,14 @@
 """The command that makes a group again."""
 
 import json
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 
 from uclearn.report.groups import Group
 from uclearn.report.settings import Config, benchmark_of, changed_in, flatten, method_of
+
+_SEEDS = re.compile(r"--seeds[ =](\d+)")
 
 
 def commands(group: Group) -> list[str]:
@@ -13,8 +16,23 @@ def commands(group: Group) -> list[str]:
     what makes the same runs again."""
     said = [summary.extra.get("command") for summary in group.summaries]
     if all(isinstance(command, str) and command for command in said):
-        return list(dict.fromkeys(str(command) for command in said))
+        return most_seeds([str(command) for command in said])
     return [rebuilt(group.runs[0].config, group.seeds)]
+
+
+def most_seeds(typed: Sequence[str]) -> list[str]:
+    """Each command once: one for more seeds makes the runs of the same for fewer, too.
+
+    >>> most_seeds(["uclearn run --seeds 3", "uclearn run --json", "uclearn run --seeds 5"])
+    ['uclearn run --seeds 5', 'uclearn run --json']
+    """
+    kept: dict[str, tuple[int, str]] = {}
+    for command in typed:
+        found = _SEEDS.search(command)
+        count = int(found[1]) if found else 0
+        same = _SEEDS.sub("", command) if found else command
+        kept[same] = max(kept.get(same, (0, command)), (count, command))
+    return [command for _, command in kept.values()]
 
 
 def rebuilt(config: Config, seeds: Sequence[int]) -> str:
