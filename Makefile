@@ -42,7 +42,7 @@ bench: $(FOR_USE)
 	$(RUN) -m benchmarks
 
 # The folders of results/ in the order in which RESULTS.md shows them.
-STAGES = broad deep ablations convolutions grids rl-learns rl-three
+STAGES = broad deep ablations convolutions grids rl-learns rl-three rl-four
 results: $(FOR_USE)
 	$(RUN) -c "import json, pathlib; from uclearn.report.rewards import reference_ranges; \
 		found = reference_ranges(pathlib.Path('results')); \
