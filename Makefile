@@ -41,13 +41,8 @@ lint: $(FOR_TEST)
 bench: $(FOR_USE)
 	$(RUN) -m benchmarks
 
-# The folders of results/ in the order in which RESULTS.md shows them.
-STAGES = broad deep ablations convolutions grids rl-learns rl-three rl-four
 results: $(FOR_USE)
-	$(RUN) -c "import json, pathlib; from uclearn.report.rewards import reference_ranges; \
-		found = reference_ranges(pathlib.Path('results')); \
-		pathlib.Path('src/uclearn/report/assets/returns.json').write_text(json.dumps(found, indent=1) + '\n')"
-	$(RUN) -m uclearn report $(STAGES:%=results/%) --out RESULTS.md
+	$(RUN) -m benchmarks.results
 
 install: $(FOR_TEST)
 

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import torch
 
+from benchmarks.pages import filled
 from benchmarks.timing import Bar, Case, best_times
 from uclearn.experiments.footprint import BYTES
 from uclearn.experiments.memory_use import forget_peak, peak_memory
@@ -254,17 +255,6 @@ def tables(records: dict[str, Records]) -> dict[str, str]:
         "ranks": ranks_table(records["ranks"]),
         "large": large_table(),
     }
-
-
-def filled(page: str, made: dict[str, str]) -> str:
-    """The page with each table in its place, between its marks."""
-    for name, table in made.items():
-        begin = f"<!-- {name} -->\n"
-        assert page.count(begin) == 1, f"{PAGE} has no place, or several, for the table {name!r}"
-        before, _, rest = page.partition(begin)
-        _, end, after = rest.partition("<!-- end -->")
-        page = f"{before}{begin}\n{table}\n\n{end}{after}"
-    return page
 
 
 def main() -> None:

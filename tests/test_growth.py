@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.growth import AXES, PAGE, RECORDS, SETTINGS, filled, tables
+from benchmarks.growth import AXES, PAGE, RECORDS, SETTINGS, tables
+from benchmarks.pages import filled
 from uclearn.experiments.footprint import FORMULAS, Sizes, expected
 
 

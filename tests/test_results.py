@@ -1,4 +1,4 @@
-"""RESULTS.md says what the committed runs say, and nothing else."""
+"""RESULTS.md and the README's table say what the committed runs say, and nothing else."""
 
 from __future__ import annotations
 
@@ -11,41 +11,39 @@ from statistics import fmean
 
 import pytest
 
+from benchmarks.pages import filled
+from benchmarks.results import DOCUMENT, README, RECORDS, ROOT, STAGES, tables
 from uclearn.experiments.presets import TUNED, preset_document
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.storage.records import find_runs, read_summary
 
-ROOT = Path(__file__).parents[1]
-RESULTS = ROOT / "results"
-
-
-def stages() -> list[str]:
-    """As `make results` names them."""
-    (line,) = re.findall(r"^STAGES = (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    return [f"results/{name}" for name in line.split()]
-
 
 def test_every_folder_of_results_is_a_stage() -> None:
-    assert sorted(stages()) == sorted(
-        f"results/{place.name}" for place in RESULTS.iterdir() if place.is_dir()
-    )
+    assert sorted(STAGES) == sorted(place.name for place in RECORDS.iterdir() if place.is_dir())
 
 
 def test_results_are_what_the_command_makes_of_the_runs(tmp_path: Path) -> None:
     again = tmp_path / "RESULTS.md"
-    command = [sys.executable, "-m", "uclearn", "report", *stages(), "--out", str(again)]
+    folders = [str(RECORDS / stage) for stage in STAGES]
+    command = [sys.executable, "-m", "uclearn", "report", *folders, "--out", str(again)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert again.read_text() == (ROOT / "RESULTS.md").read_text(), "`make results` writes it anew"
+    assert again.read_text() == DOCUMENT.read_text(), "`make results` writes it anew"
+
+
+def test_the_readme_shows_them_at_a_glance() -> None:
+    made, page = tables(DOCUMENT.read_text()), README.read_text()
+    assert re.search(r"^\| Permuted MNIST \| 20 \| \d\d\.\d ", made["results"], re.MULTILINE)
+    assert filled(page, made) == page, "`make results` writes it anew"
 
 
 def test_rewards_are_measured_by_the_returns_of_ewc_in_these_runs() -> None:
-    assert stored_ranges() == reference_ranges(RESULTS)
+    assert stored_ranges() == reference_ranges(RECORDS)
     assert "HopperBulletEnv-v0" in stored_ranges()
 
 
-@pytest.mark.parametrize("stage", stages())
+@pytest.mark.parametrize("stage", STAGES)
 def test_every_committed_run_is_whole_and_says_how_it_was_made(stage: str) -> None:
-    runs = find_runs(ROOT / stage)
+    runs = find_runs(RECORDS / stage)
     assert runs
     for folder in runs:
         summary = read_summary(folder)
@@ -61,7 +59,7 @@ def test_every_committed_run_is_whole_and_says_how_it_was_made(stage: str) -> No
 def test_tuned_settings_are_the_best_of_the_recorded_grid(name: str, part: str) -> None:
     """Judged on validation data, by the mean over seeds, with the longest training looked at."""
     found: dict[int, dict[str, list[float]]] = {}
-    for folder in find_runs(RESULTS / "grids" / name):
+    for folder in find_runs(RECORDS / "grids" / name):
         summary = read_summary(folder)
         assert summary is not None
         if summary.config["method"] != part:
