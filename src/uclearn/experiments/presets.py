@@ -41,8 +41,8 @@ TUNED: dict[tuple[str, str], Values] = {
     ("split-notmnist", "ucl"): of(
         "ucl", _GRIDS, beta=0.0001, lr_sigma=0.03, sigma=None, ratio=0.5, means="draw"
     ),
-    ("split-notmnist", "ewc"): of("ewc", _GRIDS, strength=400_000.0),
-    ("split-notmnist", "si"): of("si", _GRIDS, strength=30.0),
+    ("split-notmnist", "ewc"): of("ewc", _GRIDS, strength=4_000_000.0),
+    ("split-notmnist", "si"): of("si", _GRIDS, strength=3.0),
 }
 """By benchmark and part: what `best` has beyond that, where it was looked for."""
 
