@@ -85,7 +85,7 @@ SPACES: dict[str, dict[str, Range]] = {
         "alpha": Range(0.001, 10.0, log=True),
         "lr_sigma": Range(0.0003, 0.1, log=True),
     },
-    "ewc": {"strength": Range(1.0, 1e6, log=True)},
+    "ewc": {"strength": Range(1.0, 1e8, log=True)},
     "si": {"strength": Range(0.003, 100.0, log=True)},
     "mas": {"strength": Range(0.001, 10.0, log=True)},
     "rwalk": {"strength": Range(0.03, 100.0, log=True)},
