@@ -8,6 +8,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +19,30 @@ from tests.experiments.small import OPTIONS
 from tests.experiments.test_run import outcome
 from uclearn.storage.records import find_runs
 
+Start = Callable[..., subprocess.Popen[str]]
 COMMAND = [sys.executable, "-m", "uclearn"]
 LONG = ["run", "split-digits", "--tasks", "2", "--epochs", "40", "--set", "network.hidden=[8]"]
 
 
-def start(*words: str, cwd: Path) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*COMMAND, *words],
-        cwd=cwd,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+@pytest.fixture
+def start() -> Iterator[Start]:
+    """Starts a command line; what a failing test leaves running is killed."""
+    with ExitStack() as left:
+
+        def one(*words: str, cwd: Path) -> subprocess.Popen[str]:
+            process = subprocess.Popen(
+                [*COMMAND, *words],
+                cwd=cwd,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                text=True,
+                start_new_session=True,
+            )
+            left.enter_context(process)
+            left.callback(process.kill)
+            return process
+
+        yield one
 
 
 def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
@@ -38,21 +51,22 @@ def finish(process: subprocess.Popen[str]) -> tuple[int, str]:
     return process.returncode, out + err
 
 
-def wait_for(path: Path, process: subprocess.Popen[str]) -> None:
+def wait_for(pattern: str, under: Path, process: subprocess.Popen[str]) -> Path:
     deadline = time.monotonic() + 120
-    while not path.exists():
+    while not (found := list(under.glob(pattern))):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline
         time.sleep(0.002)
+    (path,) = found
+    return path
 
 
-def test_a_run_killed_and_started_again_gives_the_same_summary(tmp_path: Path) -> None:
+def test_a_run_killed_and_started_again_gives_the_same_summary(
+    start: Start, tmp_path: Path
+) -> None:
     whole = start(*LONG, "--quiet", "--out", "whole", cwd=tmp_path)
     killed = start(*LONG, "--quiet", "--out", "parts", "--checkpoint-seconds", "0", cwd=tmp_path)
-    parts = tmp_path / "parts" / "split-digits"
-    wait_for(parts, killed)
-    (folder,) = [place / "seed-0" for place in parts.iterdir()]
-    wait_for(folder / "checkpoint.safetensors", killed)
+    folder = wait_for("parts/*/*/*/checkpoint.safetensors", tmp_path, killed).parent
     os.kill(killed.pid, signal.SIGKILL)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
@@ -66,12 +80,9 @@ def test_a_run_killed_and_started_again_gives_the_same_summary(tmp_path: Path) -
     assert events[0] == events[1]
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
+def test_ctrl_c_saves_and_says_how_to_go_on(start: Start, tmp_path: Path) -> None:
     process = start(*LONG, "--epochs", "5000", cwd=tmp_path)
-    parts = tmp_path / "runs" / "split-digits"
-    wait_for(parts, process)
-    (folder,) = [place / "seed-0" for place in parts.iterdir()]
-    wait_for(folder / "events.jsonl", process)  # it is learning
+    folder = wait_for("runs/*/*/*/events.jsonl", tmp_path, process).parent  # it is learning
     os.kill(process.pid, signal.SIGINT)
     code, said = finish(process)
     assert code == 130
@@ -79,7 +90,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert (folder / "checkpoint.safetensors").exists()
 
 
-def test_two_at_once_on_the_same_folder_share_the_work(tmp_path: Path) -> None:
+def test_two_at_once_on_the_same_folder_share_the_work(start: Start, tmp_path: Path) -> None:
     words = ["compare", "split-digits", "--methods", "ucl,ewc", "--seeds", "1", *OPTIONS, "--json"]
     both = [start(*words, cwd=tmp_path) for _ in range(2)]
     ended = [finish(process) for process in both]
