@@ -5,15 +5,22 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import sys
+from collections.abc import Callable, Iterable
 
 import benchmarks
+from benchmarks.timing import Bar
 
-SUPPORT = {"timing", "growth_ranks", "__main__"}
+
+def found() -> dict[str, Callable[[], Iterable[Bar]]]:
+    """What there is to measure: each module here that has a function `measure`, by its name."""
+    names = [module.name for module in pkgutil.iter_modules(benchmarks.__path__)]
+    modules = {name: importlib.import_module(f"benchmarks.{name}") for name in names}
+    return {name: each.measure for name, each in modules.items() if hasattr(each, "measure")}
 
 
 def main(wanted: list[str]) -> int:
     """Run the named benchmarks, or all; 1 if a bar does not hold."""
-    names = [m.name for m in pkgutil.iter_modules(benchmarks.__path__) if m.name not in SUPPORT]
+    names = found()
     unknown = [name for name in wanted if name not in names]
     if unknown:
         print(f"no benchmark {', '.join(unknown)}; there are: {', '.join(names)}")
@@ -21,7 +28,7 @@ def main(wanted: list[str]) -> int:
     failed = 0
     print(f"{'what':58} {'ratio':>7} {'bar':>6}  holds")
     for name in wanted or names:
-        for bar in importlib.import_module(f"benchmarks.{name}").measure():
+        for bar in names[name]():
             failed += not bar.holds
             holds = "yes" if bar.holds else "NO"
             print(f"{bar.name:58} {bar.ratio:7.3f} {bar.limit:6.2f}  {holds:4} {bar.detail}")

@@ -1,0 +1,32 @@
+"""What `make bench` runs, without the measuring itself."""
+
+from __future__ import annotations
+
+import pytest
+
+import benchmarks.data
+from benchmarks.__main__ import found, main
+from benchmarks.timing import Bar
+
+
+def test_only_modules_that_measure_are_benchmarks() -> None:
+    assert {"data", "growth", "rl", "trainer", "ucl_step"} <= found().keys()
+    assert not {"results", "pages", "timing"} & found().keys()
+
+
+@pytest.mark.parametrize(("ratio", "code"), [(0.5, 0), (2.0, 1)])
+def test_a_bar_that_does_not_hold_is_an_error(
+    ratio: float, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(benchmarks.data, "measure", lambda: [Bar("it", ratio, 1.0)])
+    assert main(["data"]) == code
+    assert capsys.readouterr().out.splitlines()[1].split() == (
+        ["it", f"{ratio:.3f}", "1.00", "NO" if code else "yes"]
+    )
+
+
+def test_an_unknown_name_is_answered_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["nonsense"]) == 2
+    assert "no benchmark nonsense; there are: data, growth" in capsys.readouterr().out
