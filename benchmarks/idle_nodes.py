@@ -1,0 +1,160 @@
+"""A way to forget that no weight of a certain node has a part in: idle nodes wake up.
+
+`python -m benchmarks.idle_nodes` (two minutes on one core) learns the small notMNIST with UCL and
+the seed that loses most, and looks for what is to blame by putting parts of the network back to
+where they were before the last task. It writes the table of docs/findings.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from benchmarks.pages import filled
+from uclearn.experiments.overrides import resolve
+from uclearn.experiments.prepare import Prepared, prepare
+from uclearn.methods.parts.node_states import sigmas_by_layer
+from uclearn.training.evaluate import evaluate
+from uclearn.training.session import learn
+
+SEED = 3
+SHOWN = 3
+SIGMAS = "sigmas"
+RECORDS = Path(__file__).with_suffix(".json")
+PAGE = Path(__file__).parents[1] / "docs" / "findings.md"
+
+State = dict[str, Any]
+Nodes = list[int] | slice
+ALL = slice(None)
+
+
+def taught() -> tuple[Prepared, list[State], list[list[float]]]:
+    """The tasks and a method that has learned them, its states after each, all accuracies."""
+    config = resolve(
+        "split-notmnist", "ucl", preset="best", seed=SEED, overrides={"plan.epochs": 100}
+    )
+    prepared = prepare(config)
+    states: list[State] = []
+
+    def keep(event: str, details: dict[str, Any]) -> None:
+        if event == "evaluation":
+            now = prepared.method.state_dict()
+            copy = {key: value.clone() for key, value in now.items() if isinstance(value, Tensor)}
+            states.append({**now, **copy, SIGMAS: sigmas_by_layer(prepared.method)})
+
+    outcome = learn(prepared.method, prepared.tasks, config.make_plan(), observer=keep)
+    return prepared, states, outcome.accuracy_matrix
+
+
+class Blame:
+    """What becomes of a task when nodes get the incoming weights back that they had before."""
+
+    def __init__(self, prepared: Prepared, before: State, after: State, task: int) -> None:
+        self.method, self.task = prepared.method, prepared.tasks[task]
+        self.before, self.after = before, after
+        self.layers: dict[str, dict[str, Any]] = before[SIGMAS]
+
+    def put_back(self, back: dict[str, Nodes]) -> None:
+        """The network after the last task, but for these nodes of each layer."""
+        mixed = {key: value for key, value in self.after.items() if key != SIGMAS}
+        for layer, nodes in back.items():
+            for key in (f"model.{layer}.weight", f"model.{layer}.bias"):
+                mixed[key] = self.after[key].clone()
+                mixed[key][nodes] = self.before[key][nodes]
+        self.method.load_state_dict(mixed)
+
+    def restored(self, layer: str, nodes: Nodes) -> float:
+        """The task's accuracy then."""
+        self.put_back({layer: nodes})
+        return evaluate(self.method, self.task)
+
+    def activities(self, back: dict[str, Nodes]) -> dict[str, Tensor]:
+        """Per layer: what each node says on average, after its ReLU."""
+        self.put_back(back)
+        heard: dict[str, Tensor] = {}
+        data = self.task.test
+        assert data is not None
+        with torch.no_grad(), ExitStack() as hooks:
+            network = hooks.enter_context(self.method.inference(self.task.index))
+            for name in self.layers:
+                layer = network.get_submodule(name)
+                hooks.callback(layer.register_forward_hook(partial(_hear, heard, name)).remove)
+            network(data.batch(torch.arange(len(data))).inputs, self.task.index)
+        return heard
+
+    def nodes(self) -> Iterator[dict[str, Any]]:
+        """Every node, and what its return alone would do."""
+        was = self.activities(dict.fromkeys(self.layers, ALL))
+        became = self.activities({})
+        for number, (name, layer) in enumerate(self.layers.items(), start=1):
+            for node, sigma in enumerate(layer["sigma"]):
+                yield {
+                    "layer": number,
+                    "node": node,
+                    "sigma_share": sigma / layer["sigma_init"],
+                    "activity_before": was[name][node].item(),
+                    "activity_after": became[name][node].item(),
+                    "restored": self.restored(name, [node]),
+                }
+
+
+def _hear(heard: dict[str, Tensor], name: str, *given: Any) -> None:
+    heard[name] = given[-1].relu().mean(0)
+
+
+def record() -> dict[str, Any]:
+    """All that is found."""
+    prepared, states, matrix = taught()
+    drops = [old - new for old, new in zip(matrix[-2], matrix[-1], strict=True)][:-1]
+    lost = drops.index(max(drops))
+    blame = Blame(prepared, states[-2], states[-1], lost)
+    nodes = sorted(blame.nodes(), key=lambda each: each["restored"], reverse=True)
+    return {
+        "seed": SEED,
+        "task": lost,
+        "before": matrix[-2][lost],
+        "after": matrix[-1][lost],
+        "layers": [blame.restored(name, ALL) for name in blame.layers],
+        "nodes": nodes[:SHOWN],
+    }
+
+
+def main() -> None:
+    """Measure, keep the numbers beside this file, write the page."""
+    torch.set_num_threads(1)
+    found = record()
+    RECORDS.write_text(json.dumps(found, indent=1) + "\n")
+    PAGE.write_text(filled(PAGE.read_text(), {"idle nodes": table(found)}))
+
+
+def table(found: dict[str, Any]) -> str:
+    """In Markdown: what the task comes to, in percent, with which part put back."""
+    rows = [
+        ("before the last task", "", "", found["before"]),
+        ("after it", "", "", found["after"]),
+    ]
+    rows += [
+        (f"after it, layer {number} put back", "", "", share)
+        for number, share in enumerate(found["layers"], start=1)
+    ]
+    for each in found["nodes"]:
+        said = f"{each['activity_before']:.2f} to {each['activity_after']:.2f}"
+        what = f"after it, only node {each['node']} of layer {each['layer']} put back"
+        rows.append((what, said, f"{each['sigma_share']:.2f}", each["restored"]))
+    lines = [
+        f"| the network | what the node says | its σ / initial σ | task {found['task'] + 1}, % |",
+        "|---|---|---|---|",
+    ]
+    lines += [f"| {a} | {b} | {c} | {100 * share:.1f} |" for a, b, c, share in rows]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
