@@ -24,6 +24,7 @@ from uclearn.storage.checkpoint import (
     has_checkpoint,
     load,
     load_latest,
+    load_own,
     previous_of,
     save,
 )
@@ -313,3 +314,25 @@ def test_a_process_killed_at_random_moments_leaves_a_complete_state(tmp_path: Pa
         program.stdin.close()
     save(path, state(0), "run")
     assert sorted(tmp_path.iterdir()) == sorted([path, previous_of(path)])
+
+
+@pytest.mark.parametrize(
+    ("wanted", "differing"),
+    [
+        ({"method": "EWC", "epochs": 3}, "method"),
+        ({"method": "UCL", "epochs": 4}, "epochs"),
+        ({"method": "UCL"}, "epochs"),
+        ({"method": "UCL", "epochs": 3, "seed": 1}, "seed"),
+    ],
+)
+def test_a_state_of_something_else_is_refused(
+    wanted: dict[str, Any], differing: str, tmp_path: Path
+) -> None:
+    own = {"method": "UCL", "epochs": 3}
+    save(tmp_path / CHECKPOINT_NAME, {"of": own, "number": 7}, "run")
+    found, note = load_own(tmp_path, "run", own)
+    assert found["number"] == 7
+    assert note is None
+    text = f"in {tmp_path} belongs to another session: it differs in {differing}\\. Choose another"
+    with pytest.raises(CheckpointError, match=text):
+        load_own(tmp_path, "run", wanted)

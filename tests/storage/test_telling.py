@@ -1,13 +1,17 @@
-"""How a run is asked to stop."""
+"""Who hears of a run, and how it is asked to stop."""
 
 from __future__ import annotations
 
 import signal
 import threading
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from uclearn.storage.telling import asked_politely, without_nan
+from uclearn.storage.recorder import open_run
+from uclearn.storage.records import read_run
+from uclearn.storage.telling import Audience, asked_politely, without_nan
 
 
 def test_the_first_signal_asks_and_the_second_does_not_wait() -> None:
@@ -47,3 +51,28 @@ def test_another_thread_hears_nothing_and_does_not_mind() -> None:
 def test_nested_lists_are_cleaned_too() -> None:
     nan = float("nan")
     assert without_nan({"a": nan, "b": [[1.0, nan], 2]}) == {"a": None, "b": [[1.0, None], 2]}
+
+
+def test_what_is_recorded_is_kept_and_told_what_is_told_is_not_kept(tmp_path: Path) -> None:
+    told: list[tuple[str, dict[str, Any]]] = []
+    with open_run(tmp_path, {}, "test") as run:
+        audience = Audience(run, lambda event, details: told.append((event, details)))
+        assert audience.looks_on
+        audience.record("evaluation", {"scores": [1.0, float("nan")]})
+        audience.tell("saved", folder="here")
+        assert audience.position == 1
+        audience.record("evaluation", {"scores": [0.5, 0.5]})
+        audience.rewind(1)
+        assert audience.position == 1
+    assert [event for event, _ in told] == ["evaluation", "saved", "evaluation"]
+    assert told[0][1]["scores"][1] != told[0][1]["scores"][1]  # NaN, as it was found
+    (kept,) = read_run(tmp_path).events
+    assert kept["scores"] == [1.0, None]
+
+
+def test_nobody_need_listen() -> None:
+    audience = Audience(None, None)
+    audience.record("evaluation", {"scores": []})
+    audience.rewind(5)
+    assert audience.position == 0
+    assert not audience.looks_on

@@ -24,7 +24,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from uclearn.errors import CheckpointError
 from uclearn.methods.contract import Method, lent
 from uclearn.rl.environments import Environments, survey
 from uclearn.rl.judge import Judge
@@ -34,8 +33,8 @@ from uclearn.rl.plan import PPOPlan
 from uclearn.rl.ppo import decay, make_optimizer, update
 from uclearn.rl.rollout import Collector, Examples, action_losses, held
 from uclearn.rl.tasks import checked_width, tasks_of, widest
-from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest, save
-from uclearn.storage.telling import Journal, Observer, StoppedError, asked_politely, without_nan
+from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_own, save
+from uclearn.storage.telling import Audience, Journal, Observer, StoppedError, asked_politely
 from uclearn.tasks import Task
 from uclearn.tasks.seeds import generator
 
@@ -86,7 +85,7 @@ class _Session:
         observer: Observer | None,
     ) -> None:
         self.method, self.plan = method, plan
-        self.folder, self.journal, self.observer = folder, journal, observer
+        self.folder, self.audience = folder, Audience(journal, observer)
         self.spaces = survey(sequence)
         self.width = checked_width(method, widest(sequence, self.spaces))
         self.tasks = tasks_of(sequence, self.spaces)
@@ -111,12 +110,12 @@ class _Session:
         saved = self._find_checkpoint()
         if saved is not None:
             self._resume(saved)
-        elif self.journal is not None:
-            self.journal.rewind(0)
+        else:
+            self.audience.rewind(0)
         while self.index < len(self.tasks):
             self._learn_task(self.tasks[self.index])
         self._count_time()
-        self._tell("finished", seconds=self.outcome.seconds)
+        self.audience.tell("finished", seconds=self.outcome.seconds)
         return self.outcome
 
     def _learn_task(self, task: Task) -> None:
@@ -124,7 +123,7 @@ class _Session:
         if self.optimizer is None:
             self._begin_task(task)
             self._save()
-        self._tell("task", task=task.index, name=task.name, iterations=plan.iterations)
+        self.audience.tell("task", task=task.index, name=task.name, iterations=plan.iterations)
         with Environments(task.name, count=plan.environments, workers=plan.workers) as environments:
             collector = Collector(
                 environments, self.normalisers[task.index], task.index, self.width, plan
@@ -164,7 +163,7 @@ class _Session:
             found = update(self.method, rollout, task.index, self.plan, self.optimizer, order)
         self.iteration += 1
         returns = [episode.return_ for episode in collector.environments.finished()]
-        self._record(
+        self.audience.record(
             "iteration",
             {
                 "task": task.index,
@@ -206,7 +205,7 @@ class _Session:
         ]
         evaluation = Evaluation(task.index, self.iteration, self._steps(), returns)
         self.outcome.evaluations.append(evaluation)
-        self._record("evaluation", {**asdict(evaluation), "means": evaluation.means()})
+        self.audience.record("evaluation", {**asdict(evaluation), "means": evaluation.means()})
 
     # -- seeds -----------------------------------------------------------------------------
 
@@ -232,23 +231,17 @@ class _Session:
             "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
             "normalisers": [normaliser.state() for normaliser in self.normalisers],
             "random": torch.get_rng_state(),
-            "events": 0 if self.journal is None else self.journal.position,
+            "events": self.audience.position,
         }
         save(self.folder / CHECKPOINT_NAME, state, _KIND)
-        self._tell("saved", folder=str(self.folder))
+        self.audience.tell("saved", folder=str(self.folder))
 
     def _find_checkpoint(self) -> dict[str, Any] | None:
         if self.folder is None or not has_checkpoint(self.folder):
             return None
-        state, note = load_latest(self.folder, _KIND)
-        if state["of"] != self._fingerprint():
-            differing = [k for k, v in self._fingerprint().items() if state["of"].get(k) != v]
-            raise CheckpointError(
-                f"The checkpoint in {self.folder} belongs to another session: it differs in "
-                f"{', '.join(differing)}. Choose another folder, or the same settings."
-            )
-        self._tell("resumed", note=note)
-        return dict(state)
+        state, note = load_own(self.folder, _KIND, self._fingerprint())
+        self.audience.tell("resumed", note=note)
+        return state
 
     def _resume(self, state: dict[str, Any]) -> None:
         told = state["outcome"]
@@ -266,8 +259,7 @@ class _Session:
         elif self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
         torch.set_rng_state(state["random"])
-        if self.journal is not None:
-            self.journal.rewind(state["events"])
+        self.audience.rewind(state["events"])
 
     def _fingerprint(self) -> dict[str, Any]:
         settings = {k: v for k, v in asdict(self.plan).items() if k != "workers"}
@@ -290,7 +282,7 @@ class _Session:
 
     def _tell_step(self, task: Task, seconds: float) -> None:
         done = self.index * self.plan.iterations + self.iteration
-        self._tell(
+        self.audience.tell(
             "step",
             task=task.index,
             iteration=self.iteration,
@@ -299,15 +291,6 @@ class _Session:
             steps_per_second=self.plan.rollout_size / max(seconds, 1e-9),
             progress=done / (len(self.tasks) * self.plan.iterations),
         )
-
-    def _record(self, event: str, details: dict[str, Any]) -> None:
-        if self.journal is not None:
-            self.journal.append(event, without_nan(details))
-        self._tell(event, **details)
-
-    def _tell(self, event: str, **details: Any) -> None:
-        if self.observer is not None:
-            self.observer(event, details)
 
     # -- stopping --------------------------------------------------------------------------
 

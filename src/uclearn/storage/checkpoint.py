@@ -10,7 +10,7 @@ at least one of them is sound, even if the other was damaged before:
 
 import os
 import shutil
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -85,6 +85,20 @@ def load_latest(
     except CheckpointError as error:
         raise CheckpointError(f"{reason} {error} {_REMEDY}") from error
     return state, f"{reason} Continuing from the one before it, {previous}."
+
+
+def load_own(folder: Path, kind: str, of: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+    """As `load_latest`, for a state whose key `of` says what it belongs to: refused where that is
+    something else."""
+    state, note = load_latest(folder, kind)
+    there = state["of"]
+    differing = [key for key in {**of, **there} if of.get(key) != there.get(key)]
+    if differing:
+        raise CheckpointError(
+            f"The checkpoint in {folder} belongs to another session: it differs in "
+            f"{', '.join(differing)}. Choose another folder, or the same settings."
+        )
+    return dict(state), note
 
 
 def has_checkpoint(folder: Path) -> bool:

@@ -54,6 +54,39 @@ def without_nan(details: dict[str, Any]) -> dict[str, Any]:
     return {key: clean(value) for key, value in details.items()}
 
 
+class Audience:
+    """Who hears of a run: a journal keeps what was found, an observer looks on. Either may lack."""
+
+    def __init__(self, journal: Journal | None, observer: Observer | None) -> None:
+        self._journal, self._observer = journal, observer
+
+    @property
+    def looks_on(self) -> bool:
+        """Whether it is worth finding out what is only told, not kept."""
+        return self._observer is not None
+
+    @property
+    def position(self) -> int:
+        """How many events are kept: what a checkpoint should remember, for `rewind`."""
+        return 0 if self._journal is None else self._journal.position
+
+    def rewind(self, position: int) -> None:
+        """Forget the events after the first `position`: they will happen again."""
+        if self._journal is not None:
+            self._journal.rewind(position)
+
+    def record(self, event: str, details: dict[str, Any]) -> None:
+        """Have it kept, and tell it."""
+        if self._journal is not None:
+            self._journal.append(event, without_nan(details))
+        self.tell(event, **details)
+
+    def tell(self, event: str, **details: Any) -> None:
+        """Say it once."""
+        if self._observer is not None:
+            self._observer(event, details)
+
+
 @contextmanager
 def asked_politely(
     ask: Callable[[], None], signals: Iterable[signal.Signals] = (signal.SIGINT,)

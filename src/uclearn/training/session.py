@@ -22,8 +22,8 @@ from torch import Tensor
 from uclearn.errors import CheckpointError, TaskError
 from uclearn.methods.contract import Method, Step
 from uclearn.ranks import Ranks, present
-from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest, save
-from uclearn.storage.telling import Journal, Observer, StoppedError, asked_politely, without_nan
+from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_own, save
+from uclearn.storage.telling import Audience, Journal, Observer, StoppedError, asked_politely
 from uclearn.tasks import TaskSequence
 from uclearn.training.evaluate import Score, correct, evaluate_all
 from uclearn.training.loop import TaskLoop
@@ -96,7 +96,7 @@ class _Session:
         self.loss = loss or (cross_entropy if classifies else squared_error)
         self.score = score or (correct if classifies else self._minus_loss)
         self.folder = folder
-        self.journal, self.observer = (journal, observer) if ranks.is_first else (None, None)
+        self.audience = Audience(journal, observer) if ranks.is_first else Audience(None, None)
         self.device = next(method.parameters()).device
         self.outcome = Outcome()
         self.loop: TaskLoop | None = None
@@ -118,10 +118,12 @@ class _Session:
         for index in range(len(self.outcome.accuracy_matrix), len(self.tasks)):
             if self.loop is None:
                 self.loop = self._task_loop(index)
-            self._tell("task", task=index, name=self.tasks[index].name, epochs=self.plan.epochs)
+            self.audience.tell(
+                "task", task=index, name=self.tasks[index].name, epochs=self.plan.epochs
+            )
             self._learn_task(self.loop, index)
         self._count_time()
-        self._tell("finished", seconds=self.outcome.seconds)
+        self.audience.tell("finished", seconds=self.outcome.seconds)
         return self.outcome
 
     def _require_alike(self) -> None:
@@ -135,18 +137,17 @@ class _Session:
             )
 
     def _begin(self) -> None:
-        if self.journal is not None:
-            self.journal.rewind(0)
+        self.audience.rewind(0)
         self.outcome.untrained = self._scores(learned=0)
 
     def _learn_task(self, loop: TaskLoop, index: int) -> None:
         while not loop.done:
-            self._record("epoch", loop.run_epoch(self._after_step))
+            self.audience.record("epoch", loop.run_epoch(self._after_step))
             self._pause()
         loop.finish()
         row = self._scores(learned=index + 1)
         self.outcome.accuracy_matrix.append(row)
-        self._record("evaluation", {"task": index, "scores": row})
+        self.audience.record("evaluation", {"task": index, "scores": row})
         self.loop = None
         self._save()
 
@@ -162,7 +163,7 @@ class _Session:
 
     def _after_step(self, loop: TaskLoop, step: Step, value: Tensor) -> None:
         now = time.monotonic()
-        if self.observer is not None and now - self.last_told > _SECONDS_BETWEEN_STEP_EVENTS:
+        if self.audience.looks_on and now - self.last_told > _SECONDS_BETWEEN_STEP_EVENTS:
             self.last_told = now
             self._tell_step(loop, step, float(value))
         self._pause()
@@ -170,7 +171,7 @@ class _Session:
     def _tell_step(self, loop: TaskLoop, step: Step, value: float) -> None:
         with torch.no_grad():
             penalty = float(self.method.penalty(step))
-        self._tell(
+        self.audience.tell(
             "step",
             task=step.task,
             epoch=loop.epoch,
@@ -203,7 +204,7 @@ class _Session:
             self._write(self.folder, random)
         self.ranks.wait()  # nobody goes on before it is written
         self.last_saved = time.monotonic()
-        self._tell("saved", folder=str(self.folder))
+        self.audience.tell("saved", folder=str(self.folder))
 
     def _write(self, folder: Path, random: Tensor) -> None:
         state = {
@@ -212,22 +213,16 @@ class _Session:
             "loop": None if self.loop is None else self.loop.state(),
             "method": dict(self.method.state_dict()),
             "random": random,
-            "events": 0 if self.journal is None else self.journal.position,
+            "events": self.audience.position,
         }
         save(folder / CHECKPOINT_NAME, state, _KIND)
 
     def _find_checkpoint(self) -> dict[str, Any] | None:
         if self.folder is None or not self._all_see_checkpoint(self.folder):
             return None
-        state, note = load_latest(self.folder, _KIND)
-        if state["of"] != self._fingerprint():
-            differing = [k for k, v in self._fingerprint().items() if state["of"].get(k) != v]
-            raise CheckpointError(
-                f"The checkpoint in {self.folder} belongs to another session: it differs in "
-                f"{', '.join(differing)}. Choose another folder, or the same settings."
-            )
-        self._tell("resumed", note=note)
-        return dict(state)
+        state, note = load_own(self.folder, _KIND, self._fingerprint())
+        self.audience.tell("resumed", note=note)
+        return state
 
     def _all_see_checkpoint(self, folder: Path) -> bool:
         there = has_checkpoint(folder)
@@ -250,8 +245,7 @@ class _Session:
         if self.loop is not None:
             self.loop.load_state(state["loop"])
         set_random_state(state["random"], self.device, self.ranks)
-        if self.journal is not None:
-            self.journal.rewind(state["events"])
+        self.audience.rewind(state["events"])
 
     def _fingerprint(self) -> dict[str, Any]:
         return {
@@ -264,17 +258,6 @@ class _Session:
         now = time.monotonic()
         self.outcome.seconds += now - self.last_counted
         self.last_counted = now
-
-    # -- who is told -----------------------------------------------------------------------
-
-    def _record(self, event: str, details: dict[str, Any]) -> None:
-        if self.journal is not None:
-            self.journal.append(event, without_nan(details))
-        self._tell(event, **details)
-
-    def _tell(self, event: str, **details: Any) -> None:
-        if self.observer is not None:
-            self.observer(event, details)
 
     # -- stopping --------------------------------------------------------------------------
 
