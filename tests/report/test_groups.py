@@ -142,7 +142,22 @@ def test_labels(configs: list[dict[str, Any]], expected: list[str]) -> None:
 
 
 def test_labels_are_never_the_same() -> None:
-    """Five settings differ, of which three are named: the last two make no difference in words."""
+    """Two settings differ, and go together: either would do."""
     same = {"a": 1, "b": 1, "c": 1}
     found = labels([config(settings=same | {"y": k, "z": k}) for k in range(4)])
     assert len(set(found)) == 4
+
+
+def test_however_many_settings_it_takes_no_two_labels_are_alike() -> None:
+    """A grid in which one of five settings at a time is another."""
+    plain = dict.fromkeys("abcde", 0)
+    tried = [plain, *({**plain, name: 1} for name in plain)]
+    found = labels([config(settings=settings | {"same": 7}) for settings in tried])
+    assert len(set(found)) == len(tried)
+    assert found[3] == "UCL (a = 0, b = 0, c = 1, d = 0, e = 0)"
+
+
+def test_what_tells_most_apart_makes_the_label_short() -> None:
+    """`z` alone would do; `x` and `y` follow from it."""
+    found = labels([config(settings={"x": k // 2, "y": k % 2, "z": k}) for k in range(4)])
+    assert found[2] == "UCL (x = 1, z = 2, 1 more)"

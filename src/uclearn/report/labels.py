@@ -28,7 +28,7 @@ _METHODS = {
     "joint": "Joint training",
 }
 _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
-_MOST_DIFFERENCES = 3
+_FEWEST_DIFFERENCES = 2
 _ABSENT = object()
 # The same for all groups that stand beside each other, or said in another way.
 _OF_THE_DATA = {"judge", "split_after_augmentation", "copies"}
@@ -148,7 +148,7 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
     keys = [key for key in keys if _last(key) not in ABLATIONS]
     telling = _telling(keys, rivals)
     others = [key for key in keys if key not in telling]
-    shown = [*telling, *others][: min(max(2, len(telling)), _MOST_DIFFERENCES)]
+    shown = [*telling, *others][: max(_FEWEST_DIFFERENCES, len(telling))]
     flat = flatten(config)
     lasts = Counter(_last(key) for key in keys)
     notes = [
@@ -161,19 +161,24 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
 
 
 def _telling(keys: Sequence[str], rivals: Sequence[Config]) -> list[str]:
-    """Those of `keys` by which rivals differ that all keys before them leave alike; what the others
-    say follows from these."""
+    """Few of `keys` by which all rivals can be told apart: first the one that tells most of them
+    apart, then the one that does so with those which are still alike, and so on."""
     flat = [flatten(rival) for rival in rivals]
     alike = [repr(ablated(rival)) for rival in rivals]
-    found = []
-    for key in keys:
-        told = [
-            f"{so_far} {one.get(key, _ABSENT)!r}" for so_far, one in zip(alike, flat, strict=True)
-        ]
-        if len(set(told)) > len(set(alike)):
-            found.append(key)
-            alike = told
-    return found
+    found: list[str] = []
+    while True:
+        told = {
+            key: [
+                f"{so_far} {one.get(key, _ABSENT)!r}"
+                for so_far, one in zip(alike, flat, strict=True)
+            ]
+            for key in keys
+        }
+        best = max(keys, key=lambda key: len(set(told[key])), default=None)
+        if best is None or len(set(told[best])) == len(set(alike)):
+            return found
+        found.append(best)
+        alike = told[best]
 
 
 def _ablation_notes(config: Config) -> list[str]:
