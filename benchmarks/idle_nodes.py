@@ -36,30 +36,35 @@ ALL = slice(None)
 
 
 def taught() -> tuple[Prepared, list[State], list[list[float]]]:
-    """The tasks and a method that has learned them, its states after each, all accuracies."""
+    """The tasks and a method that has learned them, its states in the beginning and after each of
+    them, all accuracies."""
     config = resolve(
         "split-notmnist", "ucl", preset="best", seed=SEED, overrides={"plan.epochs": 100}
     )
     prepared = prepare(config)
-    states: list[State] = []
+    states = [_state(prepared)]
 
     def keep(event: str, details: dict[str, Any]) -> None:
         if event == "evaluation":
-            now = prepared.method.state_dict()
-            copy = {key: value.clone() for key, value in now.items() if isinstance(value, Tensor)}
-            states.append({**now, **copy, SIGMAS: sigmas_by_layer(prepared.method)})
+            states.append(_state(prepared))
 
     outcome = learn(prepared.method, prepared.tasks, config.make_plan(), observer=keep)
     return prepared, states, outcome.accuracy_matrix
 
 
+def _state(prepared: Prepared) -> State:
+    now = prepared.method.state_dict()
+    copy = {key: value.clone() for key, value in now.items() if isinstance(value, Tensor)}
+    return {**now, **copy, SIGMAS: sigmas_by_layer(prepared.method)}
+
+
 class Blame:
     """What becomes of a task when nodes get the incoming weights back that they had before."""
 
-    def __init__(self, prepared: Prepared, before: State, after: State, task: int) -> None:
+    def __init__(self, prepared: Prepared, states: list[State], task: int) -> None:
         self.method, self.task = prepared.method, prepared.tasks[task]
-        self.before, self.after = before, after
-        self.layers: dict[str, dict[str, Any]] = before[SIGMAS]
+        self.initial, self.before, self.after = states[0], states[-2], states[-1]
+        self.layers: dict[str, dict[str, Any]] = self.before[SIGMAS]
 
     def put_back(self, back: dict[str, Nodes]) -> None:
         """The network after the last task, but for these nodes of each layer."""
@@ -69,6 +74,28 @@ class Blame:
                 mixed[key] = self.after[key].clone()
                 mixed[key][nodes] = self.before[key][nodes]
         self.method.load_state_dict(mixed)
+
+    def awake(self, nodes: list[dict[str, Any]]) -> float:
+        """The accuracy before the last task, had only these nodes become what they became."""
+        back: dict[str, Nodes] = {}
+        for number, (name, layer) in enumerate(self.layers.items(), start=1):
+            woken = {each["node"] for each in nodes if each["layer"] == number}
+            back[name] = [node for node in range(len(layer["sigma"])) if node not in woken]
+        self.put_back(back)
+        return evaluate(self.method, self.task)
+
+    def outgoing(self, layer: int, node: int) -> dict[str, float]:
+        """Of a node's weights to nodes that are certain: how far they had come from their initial
+        values before the last task, and the accuracy after it, were they cut."""
+        name = list(self.layers)[layer]  # counted from 1: the one behind
+        certain = torch.tensor(self.layers[name]["sigma"]) < self.layers[name]["sigma_init"] / 2
+        key = f"model.{name}.weight"
+        first, then = (state[key][certain, node] for state in (self.initial, self.before))
+        self.put_back({})
+        with torch.no_grad():
+            self.method.get_parameter(key)[certain, node] = 0
+        accuracy = evaluate(self.method, self.task)
+        return {"moved": ((then - first).norm() / first.norm()).item(), "cut": accuracy}
 
     def restored(self, layer: str, nodes: Nodes) -> float:
         """The task's accuracy then."""
@@ -114,15 +141,17 @@ def record() -> dict[str, Any]:
     prepared, states, matrix = taught()
     drops = [old - new for old, new in zip(matrix[-2], matrix[-1], strict=True)][:-1]
     lost = drops.index(max(drops))
-    blame = Blame(prepared, states[-2], states[-1], lost)
-    nodes = sorted(blame.nodes(), key=lambda each: each["restored"], reverse=True)
+    blame = Blame(prepared, states, lost)
+    nodes = sorted(blame.nodes(), key=lambda each: each["restored"], reverse=True)[:SHOWN]
+    nodes.sort(key=lambda each: each["layer"])
     return {
         "seed": SEED,
         "task": lost,
         "before": matrix[-2][lost],
         "after": matrix[-1][lost],
         "layers": [blame.restored(name, ALL) for name in blame.layers],
-        "nodes": nodes[:SHOWN],
+        "nodes": [{**each, **blame.outgoing(each["layer"], each["node"])} for each in nodes],
+        "awake": blame.awake(nodes),
     }
 
 
@@ -135,24 +164,30 @@ def main() -> None:
 
 
 def table(found: dict[str, Any]) -> str:
-    """In Markdown: what the task comes to, in percent, with which part put back."""
-    rows = [
-        ("before the last task", "", "", found["before"]),
-        ("after it", "", "", found["after"]),
-    ]
+    """In Markdown: what the task comes to with which part put back, and the nodes to blame."""
+    task = found["task"] + 1
+    lines = [f"| the network | task {task}, % |", "|---|---|"]
+    rows = [("before the last task", found["before"]), ("after it", found["after"])]
     rows += [
-        (f"after it, layer {number} put back", "", "", share)
+        (f"after it, layer {number} put back", share)
         for number, share in enumerate(found["layers"], start=1)
     ]
-    for each in found["nodes"]:
-        said = f"{each['activity_before']:.2f} to {each['activity_after']:.2f}"
-        what = f"after it, only node {each['node']} of layer {each['layer']} put back"
-        rows.append((what, said, f"{each['sigma_share']:.2f}", each["restored"]))
-    lines = [
-        f"| the network | what the node says | its σ / initial σ | task {found['task'] + 1}, % |",
-        "|---|---|---|---|",
+    rows.append(("before it, but the nodes below as they are after it", found["awake"]))
+    lines += [f"| {what} | {100 * share:.1f} |" for what, share in rows]
+    lines += [
+        "",
+        f"| the node | its σ / initial σ | what it says to task {task} before and after | task "
+        f"{task} if the node is put back, % | its weights to certain nodes, from their initial "
+        f"values | task {task} if these weights are cut instead, % |",
+        "|---|---|---|---|---|---|",
     ]
-    lines += [f"| {a} | {b} | {c} | {100 * share:.1f} |" for a, b, c, share in rows]
+    for each in found["nodes"]:
+        lines.append(
+            f"| {each['node']} of layer {each['layer']} | {each['sigma_share']:.2f} "
+            f"| {each['activity_before']:.2f}, {each['activity_after']:.2f} "
+            f"| {100 * each['restored']:.1f} | {100 * each['moved']:.0f} % "
+            f"| {100 * each['cut']:.1f} |"
+        )
     return "\n".join(lines)
 
 

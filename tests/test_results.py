@@ -102,4 +102,7 @@ def test_the_findings_show_what_was_measured_of_idle_nodes() -> None:
     assert found["after"] < found["before"] - 0.05
     for node in found["nodes"]:  # each alone brings back all that was lost
         assert abs(node["restored"] - found["before"]) < 0.005
+        assert abs(node["cut"] - found["before"]) < 0.005
         assert node["activity_before"] < 0.01 < 1 < node["activity_after"]
+        assert node["moved"] < 0.1
+    assert found["awake"] < found["before"] - 0.05
