@@ -55,7 +55,7 @@ def without_nan(details: dict[str, Any]) -> dict[str, Any]:
 
 
 class Audience:
-    """Who hears of a run: a journal keeps what was found, an observer looks on. Either may lack."""
+    """Who hears of a run: a journal keeps what was found, an observer looks on, if any."""
 
     def __init__(self, journal: Journal | None, observer: Observer | None) -> None:
         self._journal, self._observer = journal, observer
