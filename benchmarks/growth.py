@@ -20,13 +20,13 @@ import torch
 
 from benchmarks.pages import filled
 from benchmarks.timing import Bar, Case, best_times
-from uclearn.experiments.footprint import BYTES
-from uclearn.experiments.memory_use import forget_peak, peak_memory
-from uclearn.experiments.params import parameter_table
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.registry import build
 from uclearn.networks import mlp
 from uclearn.networks.heads import run
+from uclearn.runs.footprint import BYTES
+from uclearn.runs.memory_use import forget_peak, peak_memory
+from uclearn.runs.params import parameter_table
 from uclearn.tasks import Batch, Data, Task, iterate
 from uclearn.training import Plan
 from uclearn.training.loop import train_step

@@ -18,9 +18,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.pages import filled
-from uclearn.experiments.overrides import resolve
-from uclearn.experiments.prepare import Prepared, prepare
 from uclearn.methods.parts.node_states import sigmas_by_layer
+from uclearn.runs.overrides import resolve
+from uclearn.runs.prepare import Prepared, prepare
 from uclearn.training.evaluate import evaluate
 from uclearn.training.session import learn
 

@@ -6,7 +6,7 @@ import json
 
 from benchmarks.growth import AXES, PAGE, RECORDS, SETTINGS, tables
 from benchmarks.pages import filled
-from uclearn.experiments.footprint import FORMULAS, Sizes, expected
+from uclearn.runs.footprint import FORMULAS, Sizes, expected
 
 
 def test_the_page_shows_the_records() -> None:

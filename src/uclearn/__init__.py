@@ -7,7 +7,7 @@ Reading order:
     III. methods       methods.contract first, then methods.ucl
     IV.  what lasts    storage
     V.   training      training; rl for agents, rl.session first
-    VI.  experiments   experiments, report, cli
+    VI.  experiments   runs, report, cli
     VII. in use        live.learner first, then live.gate
 """
 

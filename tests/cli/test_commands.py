@@ -11,11 +11,11 @@ from typing import NamedTuple
 
 import pytest
 
-from tests.experiments.small import OPTIONS
-from tests.experiments.test_run import outcome
+from tests.runs.small import OPTIONS
+from tests.runs.test_run import outcome
 from uclearn.cli import main
-from uclearn.experiments.presets import PRESETS
 from uclearn.methods.registry import METHODS
+from uclearn.runs.presets import PRESETS
 from uclearn.storage.records import find_runs, read_run
 from uclearn.tasks.benchmarks import BENCHMARKS
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.experiments.small import OPTIONS
-from tests.experiments.test_run import outcome
+from tests.runs.small import OPTIONS
+from tests.runs.test_run import outcome
 from uclearn.cli import main
-from uclearn.experiments.reproduce import STUDIES
-from uclearn.experiments.study import Curve, Study
+from uclearn.runs.reproduce import STUDIES
+from uclearn.runs.study import Curve, Study
 from uclearn.storage.records import find_runs, read_run
 
 Typed = Callable[..., tuple[int, str, str]]

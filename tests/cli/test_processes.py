@@ -15,8 +15,8 @@ from typing import Any
 
 import pytest
 
-from tests.experiments.small import OPTIONS
-from tests.experiments.test_run import outcome
+from tests.runs.small import OPTIONS
+from tests.runs.test_run import outcome
 from uclearn.storage.records import find_runs
 
 Start = Callable[..., subprocess.Popen[str]]

@@ -5,13 +5,13 @@ from pathlib import Path
 import pytest
 
 from tests.report.runs import config, nodes, write_run
-from uclearn.experiments.nodes import node_digest
 from uclearn.report import write_report
 from uclearn.report.claims import claims
 from uclearn.report.collect import collect
 from uclearn.report.groups import Study, studies
 from uclearn.report.measures import Matrix
 from uclearn.report.nodes import SHOWN
+from uclearn.runs.nodes import node_digest
 
 Rows = list[list[float | None]]
 

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.report.pages import Element, parse, section_of, specs
-from uclearn.experiments.overrides import resolve
-from uclearn.experiments.run import run
 from uclearn.report import write_report
+from uclearn.runs.overrides import resolve
+from uclearn.runs.run import run
 from uclearn.storage.records import Summary
 
 SMALL = {"plan.epochs": 1, "tasks": 3, "network.hidden": [12, 8]}

@@ -26,9 +26,9 @@ def ablate(
     uncertainty does not grow back, nothing is let go (equation 6).
     """
     from uclearn.cli.making import make
-    from uclearn.experiments.ablate import ABLATIONS
-    from uclearn.experiments.grid import placed
-    from uclearn.experiments.overrides import resolve
+    from uclearn.runs.ablate import ABLATIONS
+    from uclearn.runs.grid import placed
+    from uclearn.runs.overrides import resolve
 
     mode = options.mode(quiet, json)
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)

@@ -34,14 +34,14 @@ def wrapper_names() -> list[str]:
 
 def preset_names() -> list[str]:
     """All presets."""
-    from uclearn.experiments.presets import PRESETS
+    from uclearn.runs.presets import PRESETS
 
     return list(PRESETS)
 
 
 def study_names() -> list[str]:
     """What of the paper can be made again."""
-    from uclearn.experiments.reproduce import STUDIES
+    from uclearn.runs.reproduce import STUDIES
 
     return [*STUDIES, "table-1"]
 
@@ -55,14 +55,14 @@ def sequence_names() -> list[str]:
 
 def rl_method_names() -> list[str]:
     """Methods that work in reinforcement learning."""
-    from uclearn.experiments.rl.presets import RL_METHODS
+    from uclearn.runs.rl.presets import RL_METHODS
 
     return list(RL_METHODS)
 
 
 def rl_study_names() -> list[str]:
     """What of the paper's reinforcement learning can be made again."""
-    from uclearn.experiments.rl.reproduce import RL_STUDIES
+    from uclearn.runs.rl.reproduce import RL_STUDIES
 
     return list(RL_STUDIES)
 
@@ -76,7 +76,7 @@ def data_set_names() -> list[str]:
 
 def sampler_names() -> list[str]:
     """How values to try can be chosen."""
-    from uclearn.experiments.tune import SAMPLERS
+    from uclearn.runs.tune import SAMPLERS
 
     return list(SAMPLERS)
 

@@ -42,10 +42,10 @@ def compare(
     Run the same command again and only what is missing is made. Two at once share the work.
     """
     from uclearn.cli.making import make
-    from uclearn.experiments.engines import choose
-    from uclearn.experiments.grid import placed
-    from uclearn.experiments.overrides import resolve
     from uclearn.methods.registry import METHODS, parts
+    from uclearn.runs.engines import choose
+    from uclearn.runs.grid import placed
+    from uclearn.runs.overrides import resolve
 
     mode = options.mode(quiet, json)
     folder, kept = options.place(out)

@@ -53,7 +53,7 @@ def doctor(
 
 
 def _installation() -> Iterator[Finding]:
-    from uclearn.experiments.grid import cores
+    from uclearn.runs.grid import cores
     from uclearn.storage.environment import environment
 
     versions = environment()["versions"]

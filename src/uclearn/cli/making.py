@@ -14,10 +14,10 @@ from rich.console import Console
 from uclearn.cli.options import Mode
 from uclearn.cli.tables import table_of
 from uclearn.cli.watch import watching
-from uclearn.experiments.config import Configuration
-from uclearn.experiments.engines import Engine
-from uclearn.experiments.grid import Result, run_all
 from uclearn.ranks import present
+from uclearn.runs.config import Configuration
+from uclearn.runs.engines import Engine
+from uclearn.runs.grid import Result, run_all
 from uclearn.storage.mirror import Mirror
 
 FAILED, BUSY, STOPPED = 1, 3, 130

@@ -184,7 +184,7 @@ def gathered(
     tasks: int | None = None,
 ) -> dict[str, Any]:
     """Settings by dotted key: of the file, then of `--set`, then of options of their own."""
-    from uclearn.experiments.overrides import parse_settings, read_file
+    from uclearn.runs.overrides import parse_settings, read_file
 
     found = {} if config is None else read_file(config)
     found |= parse_settings(settings or [])
@@ -201,7 +201,7 @@ def place(out: str) -> tuple[Path, Mirror | None]:
 
     if not is_url(out):
         return Path(out), None
-    from uclearn.experiments.mirrored import mirror
+    from uclearn.runs.mirrored import mirror
 
     kept = mirror(out)
     return kept.folder, kept

@@ -29,9 +29,9 @@ def params(
     And what it holds while it learns (its state, gradients and the optimiser's moments, not the
     values inside the network), and with --ranks what each process sends in a step.
     """
-    from uclearn.experiments.footprint import BYTES
-    from uclearn.experiments.params import parameter_table
     from uclearn.report.paper import PARAMETERS
+    from uclearn.runs.footprint import BYTES
+    from uclearn.runs.params import parameter_table
 
     rows = parameter_table(benchmark, None if hidden is None else _widths(hidden))
     thousands = PARAMETERS.get(benchmark.removesuffix("-large"), {}) if hidden is None else {}

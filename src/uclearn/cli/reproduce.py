@@ -11,7 +11,7 @@ from uclearn.cli import options
 from uclearn.cli.choices import completing, study_names
 
 if TYPE_CHECKING:
-    from uclearn.experiments.config import RunConfig
+    from uclearn.runs.config import RunConfig
 
 
 def reproduce(
@@ -64,9 +64,9 @@ def reproduce(
             params(name, json=json)
         return
     from uclearn.cli.making import FAILED, make
-    from uclearn.experiments.engines import choose
-    from uclearn.experiments.grid import placed
-    from uclearn.experiments.reproduce import study, study_configs
+    from uclearn.runs.engines import choose
+    from uclearn.runs.grid import placed
+    from uclearn.runs.reproduce import study, study_configs
 
     folder, kept = options.place(out)
     engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
@@ -115,8 +115,8 @@ def _announce(
     workers: int | None,
     scale: float,
 ) -> None:
-    from uclearn.experiments.estimate import estimate_seconds
-    from uclearn.experiments.grid import cores
+    from uclearn.runs.estimate import estimate_seconds
+    from uclearn.runs.grid import cores
     from uclearn.storage.records import read_summary
 
     missing = [c for c in configs if read_summary(out / c.folder_name()) is None]

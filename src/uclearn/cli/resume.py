@@ -20,7 +20,7 @@ def resume(
 ) -> None:
     """Go on with every run in a folder that is not complete, from what its folder says."""
     from uclearn.cli.making import make
-    from uclearn.experiments.kinds import read_config
+    from uclearn.runs.kinds import read_config
     from uclearn.storage.records import find_runs, read_run
 
     mode = options.mode(quiet, json)

@@ -9,9 +9,9 @@ from statistics import fmean
 from rich import box
 from rich.table import Table
 
-from uclearn.experiments.grid import Result
 from uclearn.report.rewards import Rewards, cumulative_by_seed, rewards_of, yardstick
 from uclearn.rl.scores import Reached
+from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
 
 

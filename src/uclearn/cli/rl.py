@@ -115,8 +115,8 @@ def reproduce(
 ) -> None:
     """Make a figure of the paper's reinforcement learning again, with its settings."""
     from uclearn.cli.making import make
-    from uclearn.experiments.grid import placed
-    from uclearn.experiments.rl.reproduce import rl_study, rl_study_configs
+    from uclearn.runs.grid import placed
+    from uclearn.runs.rl.reproduce import rl_study, rl_study_configs
 
     wanted = rl_study(what)
     mode = options.mode(quiet, json)
@@ -150,8 +150,8 @@ def _make(
     mode: options.Mode,
 ) -> None:
     from uclearn.cli.making import make
-    from uclearn.experiments.grid import placed
-    from uclearn.experiments.rl.presets import resolve_rl
+    from uclearn.runs.grid import placed
+    from uclearn.runs.rl.presets import resolve_rl
 
     configs = [
         resolve_rl(

@@ -12,7 +12,7 @@ from uclearn.cli.choices import benchmark_names, completing
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
-    from uclearn.experiments.config import RunConfig
+    from uclearn.runs.config import RunConfig
 
 
 def run(
@@ -48,8 +48,8 @@ def run(
     run permuted-digits.
     """
     from uclearn.cli.making import make
-    from uclearn.experiments.grid import placed
-    from uclearn.experiments.overrides import resolve
+    from uclearn.runs.grid import placed
+    from uclearn.runs.overrides import resolve
 
     mode = options.mode(quiet, json)
     if config is not None and config.suffix == ".json":
@@ -88,7 +88,7 @@ def run(
 
 def _stored(path: Path) -> RunConfig:
     """The configuration of a run, from its config.json or summary.json."""
-    from uclearn.experiments.config import RunConfig
+    from uclearn.runs.config import RunConfig
     from uclearn.storage.records import read_document
 
     document = read_document(path, "summary" if path.name == "summary.json" else "config")

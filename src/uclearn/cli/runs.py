@@ -44,7 +44,7 @@ def runs(
     from uclearn.storage.records import find_runs, read_run
 
     if tensorboard is not None:
-        from uclearn.experiments.tensorboard import export
+        from uclearn.runs.tensorboard import export
 
         written = export([folder], tensorboard)
         typer.echo(

@@ -10,7 +10,7 @@ import typer
 from uclearn.cli import options
 
 if TYPE_CHECKING:
-    from uclearn.experiments.sweep import Judged
+    from uclearn.runs.sweep import Judged
 
 
 def sweep(
@@ -62,9 +62,9 @@ def sweep(
     The test data are not looked at.
     """
     from uclearn.cli.making import leave, make_quietly
-    from uclearn.experiments import sweep as tuning
-    from uclearn.experiments.engines import choose
-    from uclearn.experiments.grid import placed
+    from uclearn.runs import sweep as tuning
+    from uclearn.runs.engines import choose
+    from uclearn.runs.grid import placed
 
     mode = options.mode(quiet, json)
     folder, kept = options.place(out)
@@ -100,7 +100,7 @@ def sweep(
 
 def first_tasks(benchmark: str) -> int:
     """So many tasks are judged by unless it is said otherwise."""
-    from uclearn.experiments.sweep import FIRST_TASKS
+    from uclearn.runs.sweep import FIRST_TASKS
     from uclearn.tasks.benchmarks import benchmark as described
 
     return min(FIRST_TASKS, described(benchmark).tasks)

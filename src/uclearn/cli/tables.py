@@ -9,9 +9,9 @@ from rich import box
 from rich.table import Table
 
 from uclearn.cli.rewards import rewards_table
-from uclearn.experiments.config import Configuration, RunConfig
-from uclearn.experiments.grid import Result
 from uclearn.report.paper import departures, published
+from uclearn.runs.config import Configuration, RunConfig
+from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
 from uclearn.tasks.benchmarks import benchmark
 

@@ -12,7 +12,7 @@ from uclearn.cli import options
 from uclearn.cli.choices import completing, sampler_names
 
 if TYPE_CHECKING:
-    from uclearn.experiments.tune import Tried, Tuning
+    from uclearn.runs.tune import Tried, Tuning
 
 
 def tune(
@@ -75,9 +75,9 @@ def tune(
     from uclearn.cli.making import typed
     from uclearn.cli.sweep import first_tasks
     from uclearn.cli.watch import watching
-    from uclearn.experiments.spaces import parse_space
-    from uclearn.experiments.tune import Maker, Tuning
-    from uclearn.experiments.tune import tune as search
+    from uclearn.runs.spaces import parse_space
+    from uclearn.runs.tune import Maker, Tuning
+    from uclearn.runs.tune import tune as search
 
     mode = options.mode(quiet, json)
     chosen = options.gathered(config, settings, epochs=epochs)
@@ -123,7 +123,7 @@ def _show(tried: list[Tried], mode: options.Mode, title: str) -> None:
 def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) -> None:
     """Write what was found and say where; without any success, say why."""
     from uclearn.errors import SettingError
-    from uclearn.experiments.found import preset_text, write_preset
+    from uclearn.runs.found import preset_text, write_preset
 
     best = tried[0]
     if best.state != "complete":

@@ -12,8 +12,8 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from uclearn.cli.options import Mode
-from uclearn.experiments.config import Configuration
-from uclearn.experiments.grid import GridObserver
+from uclearn.runs.config import Configuration
+from uclearn.runs.grid import GridObserver
 
 
 @contextmanager

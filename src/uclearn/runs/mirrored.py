@@ -1,0 +1,68 @@
+"""Runs that are kept at a URL: fetched, made in the copy on this machine, and sent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from uclearn.errors import UclearnError
+from uclearn.runs.config import Configuration
+from uclearn.runs.kinds import read_config_json
+from uclearn.runs.worker import Order, State, Tell, execute
+from uclearn.storage.lock import FolderBusyError, FolderLock
+from uclearn.storage.mirror import Mirror
+from uclearn.storage.records import SUMMARY_NAME
+from uclearn.tasks.sources.location import cache_folder
+
+
+def mirror(url: str) -> Mirror:
+    """Runs at `url`, with copies in uclearn's cache folder."""
+    return Mirror(url, cache_folder() / "copies")
+
+
+def even_out(kept: Mirror, jobs: Mapping[Path, Configuration]) -> None:
+    """Runs that are complete here or there are complete on both sides, so that nobody makes them
+    again; those that a process here is at work on are left alone."""
+    for folder, config in jobs.items():
+        name = config.folder_name()
+        here, there = (folder / SUMMARY_NAME).exists(), kept.is_done(name)
+        if there and not here:
+            with suppress(FolderBusyError):
+                _fetch(kept, name)
+        elif here and not there:
+            kept.send(name)
+
+
+def _fetch(kept: Mirror, name: str) -> Path:
+    folder = kept.folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FolderLock(folder, "uclearn, fetching the run"):
+        kept.fetch(name)
+    return folder
+
+
+def execute_mirrored(order: Order, url: str, tell: Tell) -> tuple[State, str]:
+    """Make the run of an order in the copy that this machine has of `url`."""
+    name = read_config_json(order.config).folder_name()
+    try:
+        kept = mirror(url)
+        folder = _fetch(kept, name)
+    except FolderBusyError as error:
+        return "busy", str(error)
+    except UclearnError as error:
+        return "failed", str(error)
+
+    def tell_and_send(event: str, details: dict[str, Any]) -> None:
+        tell(event, details)
+        if event == "saved":
+            kept.send(name)
+
+    outcome = execute(order._replace(folder=str(folder), mirror=None), tell_and_send)
+    if outcome[0] in ("made", "done"):
+        try:
+            kept.send(name)
+        except UclearnError as error:
+            return "failed", str(error)
+    return outcome

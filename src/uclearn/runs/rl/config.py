@@ -1,0 +1,122 @@
+"""What a run of reinforcement learning is made from: typed, frozen, in full."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, Self, get_type_hints
+
+from pydantic import SerializeAsAny, create_model, field_validator
+from pydantic import model_validator as after_validation
+
+from uclearn.errors import SettingError
+from uclearn.rl.catalogue import sequence
+from uclearn.rl.plan import PPOPlan
+from uclearn.rl.policy import ActorCritic
+from uclearn.runs.config import Configuration
+from uclearn.runs.parts import Settings, fields_of, validated
+
+_NOT_OF_THE_EXPERIMENT = ("seed", "workers")
+"""Fields of `PPOPlan` that follow from the run, or that change no result."""
+_FROM_THE_TASKS = ("self", "width", "seed")
+"""Arguments of `ActorCritic` that follow from the run."""
+
+
+@cache
+def ppo_settings() -> type[Settings]:
+    """`PPOPlan` without its seed (the run has one) and without what changes no result.
+
+    >>> ppo_settings()().model_dump()["steps_per_task"]
+    5000000
+    """
+    fields = fields_of(PPOPlan, _NOT_OF_THE_EXPERIMENT)
+    return create_model("PPOSettings", __base__=Settings, **fields)
+
+
+@cache
+def policy_settings() -> type[Settings]:
+    """What can be chosen of the policy network.
+
+    >>> policy_settings()().model_dump()["activation"]
+    'tanh'
+    """
+    hints = get_type_hints(ActorCritic.__init__)
+    fields: dict[str, Any] = {
+        name: (tuple[int, ...] if name == "hidden" else hints[name], parameter.default)
+        for name, parameter in inspect.signature(ActorCritic.__init__).parameters.items()
+        if name not in _FROM_THE_TASKS
+    }
+    return create_model("PolicySettings", __base__=Settings, **fields)
+
+
+class RLConfig(Configuration):
+    """One run of reinforcement learning: a sequence of environments, a method, a seed, and every
+    setting. `benchmark` is a named sequence or ids of environments with commas between them."""
+
+    kind: Literal["rl"] = "rl"
+    policy: SerializeAsAny[Settings]
+
+    @field_validator("benchmark")
+    @classmethod
+    def _known_sequence(cls, name: str) -> str:
+        sequence(name)
+        return name
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _typed_plan(cls, value: object) -> Settings:
+        return validated(ppo_settings(), value, "plan")
+
+    @field_validator("policy", mode="before")
+    @classmethod
+    def _typed_policy(cls, value: object) -> Settings:
+        if isinstance(value, Mapping):  # JSON has lists only
+            value = {k: tuple(v) if isinstance(v, list) else v for k, v in value.items()}
+        return validated(policy_settings(), value, "policy")
+
+    @after_validation(mode="after")
+    def _makes_sense(self) -> Self:
+        known = len(sequence(self.benchmark))
+        if self.tasks is not None and not 1 <= self.tasks <= known:
+            raise SettingError(
+                f"`tasks` must lie between 1 and {known} for {self.benchmark}, got {self.tasks}."
+            )
+        self.make_plan()
+        self.make_policy(width=1)
+        self.check_method()
+        return self
+
+    def environments(self) -> tuple[str, ...]:
+        """The tasks, by the ids of their environments."""
+        return sequence(self.benchmark)[: self.tasks]
+
+    def make_plan(self, workers: int = 2) -> PPOPlan:
+        """The plan, with the run's seed."""
+        return PPOPlan(**self.plan.model_dump(), seed=self.seed, workers=workers)
+
+    def make_policy(self, width: int) -> ActorCritic:
+        """The network, for observations of up to `width` numbers."""
+        return ActorCritic(width, seed=self.seed, **self.policy.model_dump())
+
+    def task_count(self) -> int:
+        """How many tasks are learned."""
+        return len(self.environments())
+
+    def share_done(self, step: Mapping[str, Any]) -> float:
+        """How much of the run is over at a `step` event, 0 to 1."""
+        return float(step["progress"])
+
+    def news(self, event: str, details: Mapping[str, Any]) -> str:
+        """An event in a few words; empty: nothing to tell."""
+        if event == "step":
+            place = f"task {details['task'] + 1}/{self.task_count()}"
+            return f"{place} {details['steps_per_second']:,.0f} steps/s"
+        if event == "evaluation":
+            returns = ", ".join(f"{value:.0f}" for value in details["means"])
+            return f"task {details['task'] + 1}/{self.task_count()}, returns {returns}"
+        return ""
+
+    def folder_name(self) -> str:
+        """Where below an output folder the run lies."""
+        return f"rl-{super().folder_name().replace(',', '-').replace(':', '-')}"

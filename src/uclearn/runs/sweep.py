@@ -1,0 +1,114 @@
+"""Tuning that does not cheat: on the first tasks only, judged by validation data.
+
+Whoever learns tasks one after the other cannot tune on tasks that have not come yet. So candidates
+are compared on the first few tasks; all tasks, as in the paper, are a choice to be made openly. The
+test data are never looked at.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from statistics import fmean
+from typing import Any, NamedTuple
+
+from uclearn.errors import SettingError
+from uclearn.runs.config import RunConfig
+from uclearn.runs.grid import Result
+from uclearn.runs.grids import GRIDS
+from uclearn.runs.overrides import parse_value, resolve
+
+FIRST_TASKS = 3
+Grid = Mapping[str, Sequence[Any]]
+"""By dotted key the values to try."""
+
+
+class Candidate(NamedTuple):
+    """One combination of values, and its runs, one for each seed."""
+
+    values: dict[str, Any]
+    configs: list[RunConfig]
+
+
+class Judged(NamedTuple):
+    """A candidate and how it did on the validation data."""
+
+    values: dict[str, Any]
+    accuracy: float | None
+    """Average over tasks and seeds; None while a run is missing."""
+    forgetting: float | None
+
+
+def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
+    """`key=a,b,c`, each value as for `--set`.
+
+    >>> parse_grid(["ewc.strength=40,400.0", "ucl.sampling=local,weight"])
+    {'ewc.strength': [40, 400.0], 'ucl.sampling': ['local', 'weight']}
+    """
+    grid = {}
+    for text in texts:
+        key, equals, values = text.partition("=")
+        if not equals or not key.strip() or not values.strip():
+            raise SettingError(
+                f"A grid is written `part.key=a,b,c`, as `ewc.strength=40,400,4000`, got {text!r}."
+            )
+        key = key.strip()
+        grid[key] = [parse_value(value.strip(), key) for value in values.split(",")]
+    return grid
+
+
+def paper_grid(benchmark: str, method: str) -> Grid:
+    """What the authors tried on a benchmark for a method (supplement 5.1.1)."""
+    grids = GRIDS.get(benchmark, {})
+    if method not in grids:
+        known = ", ".join(f"{name} {own}" for name, each in GRIDS.items() for own in each)
+        raise SettingError(
+            f"The paper lists no grid for {method} on {benchmark}. It does for: {known}. Give your "
+            "own by --grid."
+        )
+    return grids[method]
+
+
+def candidates(
+    benchmark: str,
+    method: str,
+    grid: Grid,
+    *,
+    preset: str = "best",
+    seeds: int = 1,
+    tasks: int | None = FIRST_TASKS,
+    overrides: Mapping[str, Any] | None = None,
+) -> list[Candidate]:
+    """Every combination of the grid; `tasks` None: judged on all tasks."""
+    if not grid:
+        raise SettingError("There is nothing to try: give values by --grid, or use --paper-grid.")
+    found = []
+    for combination in itertools.product(*grid.values()):
+        values = dict(zip(grid, combination, strict=True))
+        chosen = {**(overrides or {}), **values, "data.judge": "validation", "tasks": tasks}
+        configs = [
+            resolve(benchmark, method, preset=preset, seed=seed, overrides=chosen)
+            for seed in range(seeds)
+        ]
+        found.append(Candidate(values, configs))
+    return found
+
+
+def judge(tried: Sequence[Candidate], results: Sequence[Result]) -> list[Judged]:
+    """The candidates, the best on validation data first."""
+    summaries = {result.config.fingerprint(): result.summary() for result in results}
+    judged = []
+    for candidate in tried:
+        own = [summaries[config.fingerprint()] for config in candidate.configs]
+        done = [summary for summary in own if summary is not None]
+        accuracies = [s.average_accuracy for s in done if s.average_accuracy is not None]
+        falls = [s.forgetting for s in done if s.forgetting is not None]
+        complete = len(accuracies) == len(own)
+        judged.append(
+            Judged(
+                candidate.values,
+                fmean(accuracies) if complete else None,
+                fmean(falls) if complete and falls else None,
+            )
+        )
+    return sorted(judged, key=lambda each: (each.accuracy is None, -(each.accuracy or 0)))

@@ -1,0 +1,135 @@
+"""Runs of reinforcement learning from configuration to summary, as the command line makes them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from uclearn.cli.rewards import rewards_table
+from uclearn.errors import SettingError
+from uclearn.rl.catalogue import PAPER
+from uclearn.runs.grid import Result, placed, run_all
+from uclearn.runs.kinds import read_config
+from uclearn.runs.rl.config import RLConfig
+from uclearn.runs.rl.presets import PUBLISHED, resolve_rl
+from uclearn.runs.rl.reproduce import RL_STUDIES, rl_study, rl_study_configs
+from uclearn.runs.rl.run import build_method
+from uclearn.storage.records import read_run
+
+QUICK = {
+    "plan.environments": 4,
+    "plan.rollout_steps": 8,
+    "plan.steps_per_task": 64,
+    "plan.epochs": 1,
+    "plan.minibatch": 16,
+    "plan.evaluation_episodes": 2,
+    "plan.renew_every": 1,
+}
+
+
+def quick(method: str = "finetuning", seed: int = 0) -> RLConfig:
+    return resolve_rl("classic", method, seed=seed, overrides=QUICK)
+
+
+def test_the_preset_has_the_papers_numbers() -> None:
+    plan = resolve_rl("paper", "ewc").make_plan()
+    assert (plan.steps_per_task, plan.environments, plan.rollout_steps) == (5_000_000, 128, 64)
+    assert (plan.epochs, plan.minibatch_size, plan.entropy_weight) == (10, 64, 0.0)
+    assert (plan.value_weight, plan.gamma, plan.smoothing) == (0.5, 0.99, 0.95)
+    assert resolve_rl("paper", "ewc").setting("ewc", "strength") == 10
+    assert resolve_rl("paper", "ucl").setting("ucl", "beta") == 5e-6
+    assert resolve_rl("paper", "ucl").environments() == PAPER
+
+
+def test_every_value_of_the_preset_is_a_setting_of_its_method() -> None:
+    for method, values in PUBLISHED.items():
+        config = resolve_rl("classic", method)
+        for key, (value, source) in values.items():
+            assert config.setting(*key.split(".")) == value
+            assert source
+
+
+def test_a_configuration_comes_back_from_its_document_as_its_own_kind() -> None:
+    config = quick("ucl", seed=3)
+    again = read_config(json.loads(config.to_json()))
+    assert again == config
+    assert isinstance(again, RLConfig)
+
+
+def test_scaled_steps_are_marked_and_hold_at_least_a_rollout() -> None:
+    assert resolve_rl("paper", "ucl", scale=0.1).make_plan().steps_per_task == 500_000
+    least = resolve_rl("paper", "ucl", scale=0.0001)
+    assert least.make_plan().iterations == 1
+    assert "scale0.0001" in least.folder_name()
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        ({"plan.stepz": 1}, "There is no setting `plan.stepz`"),
+        ({"network.hidden": [3]}, "There is no setting `network.hidden`"),
+        ({"policy.activation": "sine"}, "`policy.activation`: must be 'tanh' or 'relu'"),
+        ({"plan.steps_per_task": 5}, "`steps_per_task` must hold at least one rollout"),
+        ({"ucl.beta": -1.0}, "`beta` must be 0 or greater"),
+        ({"tasks": 3}, "`tasks` must lie between 1 and 2 for classic, got 3"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_runs(
+    overrides: dict[str, object], words: str
+) -> None:
+    with pytest.raises(SettingError, match=words):
+        resolve_rl("classic", "ucl", overrides=overrides)
+
+
+@pytest.mark.parametrize("method", ["lwf", "vcl", "hat", "joint", "ucl+replay"])
+def test_methods_that_need_stored_examples_are_refused(method: str) -> None:
+    with pytest.raises(SettingError, match=r"`method` must be one of finetuning, ucl, ewc"):
+        resolve_rl("classic", method)
+
+
+@pytest.mark.parametrize("name", RL_STUDIES)
+def test_all_methods_of_a_study_get_the_same_steps(name: str) -> None:
+    plans = {config.make_plan().steps_per_task for config in rl_study_configs(name)}
+    assert plans == {500_000 if name.startswith("rl-") else 5_000_000}
+    with pytest.raises(SettingError, match="There is no figure or stage 'figure-99'"):
+        rl_study("figure-99")
+
+
+def test_methods_are_built_around_a_policy_as_wide_as_the_widest_task() -> None:
+    assert build_method(quick("ucl")).model.width == 3  # Pendulum has 3, MountainCar 2
+
+
+def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> None:
+    configs = [quick("finetuning"), quick("rwalk")]
+    together = run_all(placed(configs, tmp_path / "two"), workers=2)
+    alone = [run_all(placed([each], tmp_path / "one"), workers=1)[0] for each in configs]
+    assert [result.state for result in (*together, *alone)] == ["made"] * 4
+    for one, other in zip(together, alone, strict=True):
+        rewards = _rewards(one)
+        assert rewards == _rewards(other)
+        assert rewards["task"] == [0, 0, 1, 1]
+        assert rewards["steps"] == [32, 64, 96, 128]
+        assert [len(returns) for returns in rewards["returns"]] == [1, 1, 2, 2]
+    again = run_all(placed(configs, tmp_path / "two"), workers=2)
+    assert [result.state for result in again] == ["done", "done"]
+
+
+def test_the_table_has_the_returns_of_the_last_evaluation(tmp_path: Path) -> None:
+    config = quick("ewc")
+    results = run_all(placed([config], tmp_path), workers=1)
+    last = _rewards(results[0])["returns"][-1]
+    table = rewards_table(results)
+    cells = [next(iter(column.cells)) for column in table.columns]
+    assert cells[1:3] == [f"{value:.0f}" for value in last]
+    events = read_run(results[0].folder).events
+    assert [event["event"] for event in events].count("evaluation") == 4
+
+
+def _rewards(result: Result) -> dict[str, Any]:
+    summary = result.summary()
+    assert summary is not None
+    found: dict[str, Any] = summary.extra["rewards"]
+    return found
