@@ -6,11 +6,13 @@ import pytest
 
 import benchmarks.data
 from benchmarks.__main__ import found, main
+from benchmarks.passage import CALLS, Passage, import_all
 from benchmarks.timing import Bar
+from uclearn.errors import no_such
 
 
 def test_only_modules_that_measure_are_benchmarks() -> None:
-    assert {"data", "growth", "rl", "trainer", "ucl_step"} <= found().keys()
+    assert {"data", "growth", "passage", "rl", "trainer", "ucl_step"} <= found().keys()
     assert not {"results", "pages", "timing"} & found().keys()
 
 
@@ -30,3 +32,20 @@ def test_an_unknown_name_is_answered_with_those_there_are(
 ) -> None:
     assert main(["nonsense"]) == 2
     assert "no benchmark nonsense; there are: data, growth" in capsys.readouterr().out
+
+
+def test_a_passage_counts_what_is_called_of_ours_and_nothing_else() -> None:
+    passage = Passage()
+    passage.begin()
+    no_such("task", "a", ["b"])
+    len({"not": "ours"})
+    passage.end()
+    no_such("task", "a", ["b"])
+    assert passage.functions.keys() == {"errors.py"}
+    assert "no_such" in {code.co_name for code in passage.codes}
+
+
+def test_learning_an_update_passes_the_gate_and_the_loop() -> None:
+    import_all()
+    learn, _ = CALLS["Learner.learn"]
+    assert {"live/gate.py", "live/learner.py", "methods/ucl.py"} <= learn().functions.keys()
