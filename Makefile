@@ -18,7 +18,7 @@ FOR_TEST = $(VENV)/.installed-for-test
 help:
 	@echo "make demo         what fine-tuning forgets and UCL keeps, on handwritten digits"
 	@echo "make test         all checks and all tests"
-	@echo "make lint         the checks alone: style, format, types"
+	@echo "make lint         the checks alone: style, format, types, unused names"
 	@echo "make bench        what UCL costs beside a plain network, as ratios"
 	@echo "make results      write RESULTS.md from the runs in results/"
 	@echo "make install      only set up $(VENV), with all that the tests need"
@@ -37,6 +37,7 @@ lint: $(FOR_TEST)
 	$(RUN) -m ruff check
 	$(RUN) -m ruff format --check
 	$(RUN) -m mypy
+	$(RUN) -m benchmarks.unused
 
 bench: $(FOR_USE)
 	$(RUN) -m benchmarks

@@ -16,6 +16,10 @@ from uclearn.storage import atomic
 from uclearn.storage.atomic import StorageError
 
 
+def write_bytes(path: Path, data: bytes, *, sync: bool = True) -> None:
+    atomic.write_chunks(path, [data], sync=sync)
+
+
 def full_disk_after(accepted: int) -> Callable[[int, memoryview], int]:
     """A `write` for which the disk is full once `accepted` bytes are written."""
     left = [accepted]
@@ -32,7 +36,7 @@ def full_disk_after(accepted: int) -> Callable[[int, memoryview], int]:
 
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
-    atomic.write_bytes(tmp_path / "bytes", b"\0\xff")
+    write_bytes(tmp_path / "bytes", b"\0\xff")
     atomic.write_text(tmp_path / "text", "Größe\n", sync=False)
     atomic.write_chunks(tmp_path / "chunks", [b"ab", bytearray(), memoryview(b"c")])
     atomic.write_json(tmp_path / "json", {"σ": [1, 0.1, None]})
@@ -48,7 +52,7 @@ def test_a_write_that_is_taken_in_small_portions_is_completed(
 ) -> None:
     write = os.write
     monkeypatch.setattr(os, "write", lambda file, data: write(file, data[:3]))
-    atomic.write_bytes(tmp_path / "file", bytes(range(100)))
+    write_bytes(tmp_path / "file", bytes(range(100)))
     assert (tmp_path / "file").read_bytes() == bytes(range(100))
 
 
@@ -68,10 +72,10 @@ def test_order_of_the_system_calls(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     for name in ("write", "fsync", "replace"):
         spy(name)
-    atomic.write_bytes(tmp_path / "file", b"new")
+    write_bytes(tmp_path / "file", b"new")
     assert calls == ["write", "fsync", "replace", "fsync folder"]
     calls.clear()
-    atomic.write_bytes(tmp_path / "file", b"newer", sync=False)
+    write_bytes(tmp_path / "file", b"newer", sync=False)
     assert calls == ["write", "replace"]
 
 
@@ -87,7 +91,7 @@ def test_a_full_disk_leaves_the_old_file_and_nothing_else(
         "free some space and start again."
     )
     with pytest.raises(StorageError) as caught:
-        atomic.write_bytes(path, b"new contents")
+        write_bytes(path, b"new contents")
     assert str(caught.value) == message
     assert isinstance(caught.value, UclearnError)
     assert isinstance(caught.value.__cause__, OSError)
@@ -105,7 +109,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(
     path.write_bytes(b"old")
     monkeypatch.setattr(os, "fsync", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        atomic.write_bytes(path, b"new")
+        write_bytes(path, b"new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -113,7 +117,7 @@ def test_an_interrupt_leaves_the_old_file_and_nothing_else(
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     path = tmp_path / "absent" / "file"
     with pytest.raises(StorageError, match=r"No such file.*check that the folder exists"):
-        atomic.write_bytes(path, b"")
+        write_bytes(path, b"")
     with pytest.raises(StorageError, match=r"Could not read .*file: No such file.*Check the path"):
         atomic.read_json(path)
 
@@ -135,10 +139,10 @@ def test_a_folder_that_cannot_be_synced(
 
     monkeypatch.setattr(os, "fsync", failing)
     if said is None:
-        atomic.write_bytes(tmp_path / "file", b"new")
+        write_bytes(tmp_path / "file", b"new")
     else:
         with pytest.raises(StorageError, match=said):
-            atomic.write_bytes(tmp_path / "file", b"new")
+            write_bytes(tmp_path / "file", b"new")
     assert (tmp_path / "file").read_bytes() == b"new"
 
 
@@ -169,7 +173,7 @@ def test_leftovers_of_one_file_are_removed_and_no_others(tmp_path: Path) -> None
 
 def test_the_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "ordinary").touch()
-    atomic.write_bytes(tmp_path / "file", b"")
+    write_bytes(tmp_path / "file", b"")
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 

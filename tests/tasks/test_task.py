@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from uclearn.errors import TaskError
-from uclearn.tasks.data import Data, Joined
-from uclearn.tasks.loader import FromLoader
+from uclearn.tasks.data import Data
 from uclearn.tasks.task import Task, TaskSequence
 
 
@@ -62,37 +61,3 @@ def test_one_head_cannot_serve_different_numbers_of_classes() -> None:
 def test_more_tasks_than_there_are_cannot_be_taken() -> None:
     with pytest.raises(TaskError, match=r"between 1 and 1 .* got 2"):
         TaskSequence("s", [task(0)], heads=True).take(2)
-
-
-def test_class_incremental_labels_count_through_all_heads() -> None:
-    mixed = Joined((data([1, 0], 1), data([2], 1)))
-    tasks = [task(0), Task("joined", 1, mixed, data([2], 1), mixed, 3), task(2, 4, [3, 0])]
-    sequence = TaskSequence("s", tasks, heads=True)
-
-    assert sequence.class_offsets() == (0, 2, 5)
-    view = sequence.class_incremental()
-
-    assert not view.heads
-    assert view.classes == (9, 9, 9)
-    tests = [t.test for t in view]
-    assert [t.all_targets().tolist() for t in tests if t is not None] == [[0, 1], [3, 2, 4], [8, 5]]
-    assert view[1].validation().all_targets().tolist() == [4]
-    assert view[2].train.batch(torch.tensor([0])).targets.tolist() == [8]
-    assert view[2].train.batch(torch.tensor([0])).task == 2
-
-
-def test_class_incremental_labels_of_split_tasks_are_shifted_after_the_lookup() -> None:
-    table = torch.tensor([-1, -1, 0, 1])
-    own = Data(torch.zeros(2, 1), torch.tensor([3, 2]), labels=table, task=1)
-    sequence = TaskSequence("s", [task(0), Task("2/3", 1, own, None, own, 2)], heads=True)
-    assert sequence.class_incremental()[1].train.all_targets().tolist() == [3, 2]
-
-
-def test_what_cannot_be_lined_up_says_why() -> None:
-    with pytest.raises(TaskError, match="got None for task 'task 0'"):
-        TaskSequence("s", [task(0, None)], heads=True).class_offsets()
-    loader = Task("l", 0, FromLoader([(torch.zeros(1), torch.zeros(1))]), classes=2)
-    with pytest.raises(
-        TaskError, match="task 'l' cannot be renumbered: its data come from a loader"
-    ):
-        TaskSequence("s", [loader], heads=True).class_incremental()

@@ -156,7 +156,6 @@ def test_many_heads_each_fed_by_the_trunk() -> None:
             o.linear(f"heads.{head}", h, outputs)
 
     net = multi_head()
-    agree_on(net, [3], mirror, call=lambda m, x: m.all_heads(x))
     agree_on(net, [3], mirror, call=lambda m, x: [m(x, task=t) for t in (0, 1)])
 
 

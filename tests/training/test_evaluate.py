@@ -1,4 +1,4 @@
-"""Accuracy with and without a task label; uncertainty; calibration."""
+"""Accuracy; uncertainty."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from tests.training.small import small_method, small_plan, small_tasks
 from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
-from uclearn.networks import MultiHead, mlp
+from uclearn.networks import mlp
 from uclearn.tasks import Task
 from uclearn.training import evaluate, learn, predict
-from uclearn.training.evaluate import calibration_error, class_incremental_accuracy, evaluate_all
+from uclearn.training.evaluate import evaluate_all
 
 
 class Fixed(nn.Module):
@@ -46,28 +46,6 @@ def test_tasks_to_come_are_tried_with_one_head_only() -> None:
     assert [math.isnan(score) for score in several] == [False, True, True]
 
 
-def test_without_a_label_the_largest_output_of_all_heads_decides() -> None:
-    method, tasks = small_method("finetuning"), small_tasks()
-    learn(method, tasks, small_plan())
-    told = class_incremental_accuracy(method, tasks, 3)
-    model = method.model
-    assert isinstance(model, MultiHead)
-    test = tasks[1].test
-    assert test is not None
-    batch = test.batch(torch.arange(len(test)))
-    with torch.no_grad():
-        side_by_side = torch.cat([model(batch.inputs, task=t) for t in range(3)], dim=1)
-    expected = (side_by_side.argmax(1) == batch.targets + 3).float().mean()
-    assert told[1] == pytest.approx(float(expected))
-    assert told[1] <= evaluate(method, tasks[1]) + 1e-9
-
-
-def test_one_head_has_no_label_to_leave_out() -> None:
-    method = small_method("finetuning", heads=False)
-    with pytest.raises(TaskError, match="needs a network with heads"):
-        class_incremental_accuracy(method, small_tasks(heads=False), 1)
-
-
 def test_draws_add_disagreement_and_leave_no_trace() -> None:
     method = UCL(mlp(2, (16,), 3), torch.zeros(1, 2), sigma=0.5)
     x = torch.randn(20, 2)
@@ -91,13 +69,6 @@ def test_a_missing_label_is_inferred_by_the_lowest_entropy() -> None:
     assert torch.equal(free.entropy, entropies.min(0).values)
     for row, task in enumerate(free.task.tolist()):
         assert torch.equal(free.probabilities[row], each[task].probabilities[row])
-
-
-def test_calibration_error_by_hand() -> None:
-    # two at confidence 0.9, one of them right; two at 0.6, both right: (0.4 + 0.4) / 2
-    probabilities = torch.tensor([[0.9, 0.1], [0.9, 0.1], [0.6, 0.4], [0.6, 0.4]])
-    targets = torch.tensor([0, 1, 0, 0])
-    assert calibration_error(probabilities, targets, bins=10) == pytest.approx(0.4, abs=1e-6)
 
 
 def test_a_task_without_test_data_cannot_be_judged() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import subprocess
@@ -20,7 +19,6 @@ from uclearn.storage.checkpoint import CHECKPOINT_NAME
 from uclearn.storage.jsonl import read_jsonl
 from uclearn.storage.recorder import open_run
 from uclearn.training import StoppedError, learn
-from uclearn.training.progress import json_lines, reporting
 
 
 class CrashError(Exception):
@@ -127,11 +125,10 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
         from pathlib import Path
         from tests.training.small import small_method, small_plan, small_tasks
         from uclearn.training import StoppedError, learn
-        from uclearn.training.progress import json_lines
         plan = small_plan(epochs=100_000)
         try:
             learn(small_method("ucl"), small_tasks(), plan, folder=Path(sys.argv[1]),
-                  observer=json_lines(sys.stdout))
+                  observer=lambda event, details: print(event, flush=True))
         except StoppedError as stopped:
             print(stopped)
             sys.exit(3)
@@ -146,7 +143,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
     ) as child:
         assert child.stdout is not None
         for line in child.stdout:
-            if json.loads(line)["event"] == "step":
+            if line == "step\n":
                 break
         child.send_signal(signal.SIGINT)
         rest = child.stdout.read()
@@ -170,19 +167,3 @@ def test_stopped_is_an_error_of_this_library() -> None:
     from uclearn.errors import UclearnError
 
     assert issubclass(StoppedError, UclearnError)
-
-
-def test_json_lines_are_json_even_where_scores_cannot_be_had(capsys: Any) -> None:
-    learn(small_method("finetuning"), small_tasks(), small_plan(), observer=json_lines(sys.stdout))
-    lines = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
-    first = next(line for line in lines if line["event"] == "evaluation")
-    assert first["scores"][1:] == [None, None]
-    assert lines[-1]["event"] == "finished"
-
-
-def test_the_live_line_tells_how_the_tasks_go(capsys: Any) -> None:
-    plan = small_plan()
-    with reporting("live", 3, plan.epochs, "ucl") as observer:
-        learn(small_method("ucl"), small_tasks(), plan, observer=observer)
-        observer("step", {"task": 1, "epoch": 0, "batch": 1, "batches": 2, "loss": 1, "penalty": 2})
-    assert "ucl task 3/3: mean score" in capsys.readouterr().err

@@ -61,11 +61,6 @@ class MultiHead(nn.Module):
             outputs[mine, : head.out_features] = head(features[mine]).to(outputs.dtype)
         return outputs
 
-    def all_heads(self, input: Any) -> Tensor:
-        """(batch, classes of all tasks): every head's outputs side by side."""
-        features = self.trunk(input)
-        return torch.cat([head(features) for head in self.heads], dim=-1)
-
     def _head(self, task: int) -> nn.Linear:
         if not 0 <= task < len(self.heads):
             raise TaskError(

@@ -50,11 +50,6 @@ def write_chunks(path: Path, chunks: Iterable[Chunk], *, sync: bool = True) -> N
         _sync_folder(path.parent)
 
 
-def write_bytes(path: Path, data: Chunk, *, sync: bool = True) -> None:
-    """Replace the file `path` by `data`, all at once (see `write_chunks`)."""
-    write_chunks(path, [data], sync=sync)
-
-
 def write_text(path: Path, text: str, *, sync: bool = True) -> None:
     """Replace the file `path` by `text` in UTF-8, all at once (see `write_chunks`)."""
     write_chunks(path, [text.encode()], sync=sync)

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from itertools import accumulate
+from dataclasses import dataclass
 from typing import overload
 
 import torch
@@ -55,7 +54,7 @@ class TaskSequence(Sequence[Task]):
 
     With `heads` every task has an output layer of its own and is told apart by its number
     (task-incremental). Without, one output layer serves them all (domain-incremental), so all tasks
-    must have the same classes. `class_incremental` judges the former without the numbers.
+    must have the same classes.
     """
 
     def __init__(self, name: str, tasks: Sequence[Task], heads: bool) -> None:
@@ -106,56 +105,3 @@ class TaskSequence(Sequence[Task]):
                 f"got {count}."
             )
         return TaskSequence(self.name, self.tasks[:count], self.heads)
-
-    def class_offsets(self) -> tuple[int, ...]:
-        """Where each task's classes begin when the outputs of all heads stand side by side."""
-        counts = [self._class_count(task) for task in self.tasks]
-        return tuple(end - count for end, count in zip(accumulate(counts), counts, strict=True))
-
-    def class_incremental(self) -> TaskSequence:
-        """The same tasks judged without being told which one an example belongs to.
-
-        Labels count through the classes of all tasks, matching the outputs of all heads side by
-        side; one head, `classes` of every task is their total.
-        """
-        total = sum(self._class_count(task) for task in self.tasks)
-        return TaskSequence(
-            self.name,
-            [
-                _relabelled(task, offset, total)
-                for task, offset in zip(self.tasks, self.class_offsets(), strict=True)
-            ],
-            heads=False,
-        )
-
-    def _class_count(self, task: Task) -> int:
-        if task.classes is None:
-            raise TaskError(
-                f"Classes of all tasks can only be lined up where every task has `classes`, "
-                f"got None for task {task.name!r}."
-            )
-        return task.classes
-
-
-def _relabelled(task: Task, offset: int, total: int) -> Task:
-    valid = None if task.valid is None else _shifted(task.valid, task, offset)
-    test = None if task.test is None else _shifted(task.test, task, offset)
-    train = _shifted(task.train, task, offset)
-    return replace(task, train=train, valid=valid, test=test, classes=total)
-
-
-def _shifted(data: DataLike, task: Task, offset: int) -> DataLike:
-    """`data` with `offset` added to every label."""
-    if isinstance(data, Joined):
-        return Joined(tuple(_shifted_data(part, task, offset) for part in data.parts))
-    if isinstance(data, Data):
-        return _shifted_data(data, task, offset)
-    raise TaskError(
-        f"The labels of task {task.name!r} cannot be renumbered: its data come from a loader. "
-        "Read them into memory first: `stored(data)`."
-    )
-
-
-def _shifted_data(data: Data, task: Task, offset: int) -> Data:
-    labels = torch.arange(task.classes or 0) if data.labels is None else data.labels
-    return replace(data, labels=labels + offset)

@@ -1,4 +1,4 @@
-"""How well a method does: accuracy with and without a task label, and how sure it is."""
+"""How well a method does, and how sure it is."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method
 from uclearn.networks.heads import MultiHead, has_heads, run
 from uclearn.ranks import ALONE, Ranks
-from uclearn.tasks import DataLike, Task, TaskSequence, iterate
+from uclearn.tasks import DataLike, Task, TaskSequence
 from uclearn.training.portions import portion
 
 Score = Callable[[Tensor, Tensor], Tensor]
@@ -61,29 +61,6 @@ def evaluate_all(
     return scores + [float("nan")] * (len(tasks) - tried)
 
 
-@torch.no_grad()
-def class_incremental_accuracy(method: Method, tasks: TaskSequence, learned: int) -> list[float]:
-    """Accuracy on each learned task when nobody says which task an example belongs to: the largest
-    output over all heads decides."""
-    accuracies = []
-    for task, offset in zip(tasks[:learned], tasks.class_offsets(), strict=False):
-        right, count = 0.0, 0
-        with method.inference(task.index) as network:
-            if not isinstance(network, MultiHead):
-                raise TaskError(
-                    "Accuracy over all heads needs a network with heads, got "
-                    f"{type(network).__name__}. With one head there is no label to leave out: "
-                    "use `evaluate`."
-                )
-            device = next(network.parameters()).device
-            for batch in iterate(_test_data(task), 1024):
-                chosen = network.all_heads(batch.inputs.to(device)).argmax(dim=1)
-                right += float((chosen == batch.targets.to(device) + offset).sum())
-                count += len(batch.targets)
-        accuracies.append(right / count)
-    return accuracies
-
-
 @dataclass(frozen=True)
 class Prediction:
     """What a method predicts, and how sure it is."""
@@ -119,24 +96,6 @@ def predict(
     assert isinstance(method.model, MultiHead)
     count = len(method.model.heads) if learned is None else learned
     return _least_uncertain([_predict_one(method, inputs, t, draws) for t in range(count)])
-
-
-def calibration_error(probabilities: Tensor, targets: Tensor, bins: int = 15) -> float:
-    """Expected calibration error: `sum_b n_b/n |accuracy_b - confidence_b|` over bins of equal
-    width of the largest probability.
-
-    >>> calibration_error(torch.tensor([[1.0, 0.0], [1.0, 0.0]]), torch.tensor([0, 1]))
-    0.5
-    """
-    confidence, chosen = probabilities.max(dim=1)
-    right = (chosen == targets).double()
-    place = (confidence * bins).long().clamp(max=bins - 1)
-    error = 0.0
-    for b in place.unique():
-        inside = place == b
-        gap = right[inside].mean() - confidence[inside].double().mean()
-        error += float(inside.double().mean() * gap.abs())
-    return error
 
 
 def _predict_one(method: Method, inputs: Any, task: int, draws: int) -> Prediction:
