@@ -12,7 +12,7 @@ from uclearn.methods.contract import Method, Step
 from uclearn.methods.parts.fit import mean_loss
 from uclearn.networks import MultiHead, run
 from uclearn.tasks import Data, Task, iterate
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 from uclearn.tasks.sources import digits
 
 MakeOptimizer = Callable[[list[dict[str, Any]]], torch.optim.Optimizer]

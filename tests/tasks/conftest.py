@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from uclearn.tasks.sources.catalogue import dataset
-from uclearn.tasks.sources.locate import present
+from uclearn.tasks.sources.dataset import present
 
 
 @pytest.fixture

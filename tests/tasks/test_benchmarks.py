@@ -10,9 +10,8 @@ import torch
 
 from tests.tasks.sources.published import cifar_names, cifar_pickle, write_mnist
 from uclearn.errors import DataError, SettingError
-from uclearn.tasks.batch import DataLike
 from uclearn.tasks.benchmarks import BENCHMARKS, benchmark, load_tasks
-from uclearn.tasks.data import Data
+from uclearn.tasks.data import Data, DataLike
 from uclearn.tasks.task import TaskSequence
 
 

@@ -5,8 +5,7 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import DataError, SettingError
-from uclearn.tasks.batch import Batch, iterate
-from uclearn.tasks.data import Data, Joined, join
+from uclearn.tasks.data import Batch, Data, Joined, iterate, join
 
 
 def numbers(count: int, task: int = 0, first: int = 0) -> Data:

@@ -7,8 +7,7 @@ import torch
 from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 
 from uclearn.errors import DataError
-from uclearn.tasks.batch import DataLike, iterate
-from uclearn.tasks.data import Data, join
+from uclearn.tasks.data import Data, DataLike, iterate, join
 from uclearn.tasks.loader import FromLoader, stored
 
 

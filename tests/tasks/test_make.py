@@ -4,8 +4,7 @@ import pytest
 import torch
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.tasks.batch import DataLike
-from uclearn.tasks.data import Data, Joined
+from uclearn.tasks.data import Data, DataLike, Joined
 from uclearn.tasks.loader import FromLoader
 from uclearn.tasks.make import (
     hold_out,

@@ -17,7 +17,7 @@ from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
 from uclearn.networks import mlp
 from uclearn.tasks import Data, Task, TaskSequence, iterate
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 from uclearn.training import Plan, learn
 from uclearn.training.loop import train_step
 from uclearn.training.losses import cross_entropy

@@ -20,7 +20,7 @@ def listed(
     """List the data sets that are there, checked by checksum; get others."""
     if context.invoked_subcommand is not None:
         return
-    from uclearn.tasks.sources.location import data_folder
+    from uclearn.tasks.sources.dataset import data_folder
     from uclearn.tasks.sources.verify import listing
 
     found = listing(data)

@@ -94,7 +94,7 @@ def reproduce(
 def _with_data(configs: list[RunConfig], data: Path | None) -> list[RunConfig]:
     """The runs whose data are there; what is missing is said, and the rest goes on."""
     from uclearn.tasks.benchmarks import absent_data
-    from uclearn.tasks.sources.location import data_folder
+    from uclearn.tasks.sources.dataset import data_folder
 
     absent = {name: absent_data(name, data) for name in dict.fromkeys(c.benchmark for c in configs)}
     for name, missing in absent.items():

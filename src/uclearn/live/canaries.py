@@ -14,7 +14,7 @@ from uclearn.live.gate import Gate
 from uclearn.live.intake import examples, of_task
 from uclearn.live.known import Known
 from uclearn.tasks import Data
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 
 _SHARE = 0.1
 

@@ -42,7 +42,7 @@ from uclearn.methods.contract import Method
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.networks.heads import MultiHead, has_heads
 from uclearn.tasks import Data
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 from uclearn.training.losses import Loss, cross_entropy, squared_error
 from uclearn.training.plan import Plan
 

@@ -11,7 +11,7 @@ from torch import Tensor
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method
 from uclearn.tasks import Data, Task
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 from uclearn.training.loop import TaskLoop
 from uclearn.training.losses import Loss
 from uclearn.training.plan import Plan

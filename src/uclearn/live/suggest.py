@@ -24,7 +24,7 @@ from uclearn.live.known import right_answers
 from uclearn.live.learner import Learner
 from uclearn.methods.registry import keywords, parts
 from uclearn.tasks import Data, Task, hold_out
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 from uclearn.training.loop import validation_loss
 from uclearn.training.losses import Loss, squared_error
 from uclearn.training.plan import Plan

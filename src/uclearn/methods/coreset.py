@@ -22,8 +22,8 @@ from uclearn.methods.parts.fit import Loss, check_fit, fit
 from uclearn.methods.parts.withheld import CHOICES, Choice, Withheld
 from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.networks.heads import has_heads
+from uclearn.tasks.data import generator
 from uclearn.tasks.loader import stored
-from uclearn.tasks.seeds import generator
 from uclearn.tasks.task import Task
 
 

@@ -9,8 +9,7 @@ from torch import nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
-from uclearn.tasks.batch import DataLike
-from uclearn.tasks.data import Joined, join
+from uclearn.tasks.data import DataLike, Joined, join
 from uclearn.tasks.loader import stored
 from uclearn.tasks.task import Task
 

@@ -21,7 +21,7 @@ from uclearn.methods.parts.memory import Memory, check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.networks.heads import run
 from uclearn.ranks import present
-from uclearn.tasks.batch import iterate
+from uclearn.tasks.data import iterate
 from uclearn.tasks.task import Task
 
 

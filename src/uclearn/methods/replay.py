@@ -27,8 +27,7 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method
 from uclearn.methods.parts.reservoir import Reservoir
 from uclearn.methods.parts.wrapper import Wrapper
-from uclearn.tasks.batch import Batch, DataLike
-from uclearn.tasks.data import Joined, join
+from uclearn.tasks.data import Batch, DataLike, Joined, join
 from uclearn.tasks.loader import FromLoader
 from uclearn.tasks.task import Task
 

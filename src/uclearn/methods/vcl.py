@@ -28,7 +28,7 @@ from uclearn.methods.parts.held import gradient_of
 from uclearn.methods.parts.mean_field import MeanFieldLayer, Posterior, mean_field
 from uclearn.networks.heads import MultiHead, head_names
 from uclearn.penalties import add_kl_gradients, kl_and_gradients, known_gradient
-from uclearn.tasks.batch import DataLike
+from uclearn.tasks.data import DataLike
 from uclearn.tasks.task import Task
 
 

@@ -36,7 +36,7 @@ from uclearn.rl.tasks import checked_width, tasks_of, widest
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_own, save
 from uclearn.storage.telling import Audience, Journal, Observer, StoppedError, asked_politely
 from uclearn.tasks import Task
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 
 __all__ = ["Evaluation", "Outcome", "StoppedError", "learn"]
 

@@ -26,8 +26,7 @@ from uclearn.runs.worker import Order, State, execute
 from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import Summary, read_summary
 from uclearn.tasks.benchmarks import absent_data
-from uclearn.tasks.sources.locate import locate
-from uclearn.tasks.sources.location import data_folder
+from uclearn.tasks.sources.dataset import data_folder, locate
 
 GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
 """Told (run, event, details): the events of `learn`, and `run_begins` and `run_ends`."""

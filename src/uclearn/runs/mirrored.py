@@ -14,7 +14,7 @@ from uclearn.runs.worker import Order, State, Tell, execute
 from uclearn.storage.lock import FolderBusyError, FolderLock
 from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import SUMMARY_NAME
-from uclearn.tasks.sources.location import cache_folder
+from uclearn.tasks.sources.dataset import cache_folder
 
 
 def mirror(url: str) -> Mirror:

@@ -5,8 +5,7 @@ data set -> a sequence of tasks). `sources` reads files; `benchmarks` names the 
 ready made.
 """
 
-from uclearn.tasks.batch import Batch, DataLike, iterate
-from uclearn.tasks.data import Data, Joined, join
+from uclearn.tasks.data import Batch, Data, DataLike, Joined, iterate, join
 from uclearn.tasks.loader import FromLoader, stored
 from uclearn.tasks.make import hold_out, in_sequence, permuted, row_permuted, split
 from uclearn.tasks.task import Task, TaskSequence

@@ -8,14 +8,12 @@ from pathlib import Path
 
 from uclearn.errors import SettingError, no_such
 from uclearn.tasks import builders
-from uclearn.tasks.alphabets import alphabet_tasks
-from uclearn.tasks.augment import Jitter
+from uclearn.tasks.builders import alphabet_tasks
 from uclearn.tasks.sources import omniglot
 from uclearn.tasks.sources.catalogue import dataset
-from uclearn.tasks.sources.dataset import DataSet
-from uclearn.tasks.sources.locate import present
-from uclearn.tasks.sources.location import data_folder
+from uclearn.tasks.sources.dataset import DataSet, data_folder, present
 from uclearn.tasks.task import TaskSequence
+from uclearn.tasks.transforms import Jitter
 
 _ITSELF = "the training data themselves"
 _TENTH = "10 % of each task's training data, held out"
@@ -54,7 +52,7 @@ def load_tasks(
 
     `folder` holds the data (default: UCLEARN_DATA, else the platform's cache folder).
     `split_after_augmentation` and `copies` (of each drawing; None: the paper's 20) are Omniglot's:
-    see `uclearn.tasks.alphabets.alphabet_tasks`.
+    see `uclearn.tasks.builders.alphabet_tasks`.
 
     >>> load_tasks("split-digits", seed=0)
     TaskSequence('split-digits', 5 tasks, a head each)

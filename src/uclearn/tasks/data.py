@@ -9,14 +9,82 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import NamedTuple, Protocol
 
 import torch
 from torch import Tensor
 
-from uclearn.errors import DataError
-from uclearn.tasks.batch import Batch, DataLike, indexed_batches, iterate
+from uclearn.errors import DataError, SettingError
 
-__all__ = ["Batch", "Data", "DataLike", "Joined", "iterate", "join"]
+
+class Batch(NamedTuple):
+    """What a training step sees."""
+
+    inputs: Tensor  # (batch, ...): prepared
+    targets: Tensor  # (batch,) labels, or (batch, ...) for regression
+    task: int | Tensor  # the task of all the examples, or (batch,) int64: the task of each
+
+
+class DataLike(Protocol):
+    """What can stand for the examples of a task: `Data`, `Joined`, `FromLoader`."""
+
+    def __len__(self) -> int:
+        """How many examples there are."""
+        ...
+
+    def batch(self, positions: Tensor) -> Batch:
+        """The examples at `positions` (int64, (batch,)), prepared."""
+        ...
+
+    def subset(self, positions: Tensor) -> DataLike:
+        """The examples at `positions` as data of their own, sharing storage."""
+        ...
+
+    def all_targets(self) -> Tensor:
+        """The targets of all examples, in order."""
+        ...
+
+    def batches(
+        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+    ) -> Iterator[Batch]:
+        """One epoch of batches; see `iterate`, which checks the arguments first."""
+        ...
+
+
+def iterate(
+    data: DataLike,
+    size: int,
+    generator: torch.Generator | None = None,
+    start: int = 0,
+    drop_last: bool = False,
+) -> Iterator[Batch]:
+    """One epoch of `data` in batches of `size`.
+
+    With a `generator` the order is shuffled: one permutation drawn from it per call. `start` skips
+    that many batches of the same order, so a generator in the state it had at the start of an epoch
+    resumes that epoch anywhere.
+
+    >>> few = Data(torch.arange(5.0), torch.arange(5))
+    >>> [batch.targets.tolist() for batch in iterate(few, 2, start=1)]
+    [[2, 3], [4]]
+    """
+    if size < 1:
+        raise SettingError(f"`size` must be at least 1, got {size}. It is the examples per batch.")
+    if start < 0:
+        raise SettingError(f"`start` must not be negative, got {start}. It is the batches to skip.")
+    return data.batches(size, generator, start, drop_last)
+
+
+def indexed_batches(
+    data: DataLike, size: int, generator: torch.Generator | None, start: int, drop_last: bool
+) -> Iterator[Batch]:
+    """`DataLike.batches` for data whose examples can be picked by position."""
+    count = len(data)
+    order = torch.arange(count) if generator is None else torch.randperm(count, generator=generator)
+    whole = count // size * size if drop_last else count
+    for begin in range(start * size, whole, size):
+        yield data.batch(order[begin : min(begin + size, whole)])
 
 
 @dataclass(frozen=True, eq=False)
@@ -182,3 +250,14 @@ def _check_rows(rows: Tensor, stored: int) -> None:
             f"`rows` must lie between 0 and {stored - 1} (the stored examples), "
             f"got values from {int(rows.min())} to {int(rows.max())}."
         )
+
+
+def generator(seed: int, purpose: str) -> torch.Generator:
+    """The stream of `seed` for `purpose`: always the same, and unrelated to every other purpose's.
+
+    >>> first, again = generator(0, "permutations"), generator(0, "permutations")
+    >>> bool(torch.rand((), generator=first) == torch.rand((), generator=again))
+    True
+    """
+    digest = blake2b(f"{purpose}:{seed}".encode(), digest_size=8).digest()
+    return torch.Generator().manual_seed(int.from_bytes(digest, "big") >> 1)

@@ -9,10 +9,8 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.tasks.batch import DataLike
-from uclearn.tasks.data import Data, Joined
+from uclearn.tasks.data import Data, DataLike, Joined, generator
 from uclearn.tasks.loader import FromLoader
-from uclearn.tasks.seeds import generator
 from uclearn.tasks.task import Task, TaskSequence
 from uclearn.tasks.transforms import Permute, Then
 

@@ -16,7 +16,7 @@ from uclearn.methods.contract import Method, Step, lent
 from uclearn.networks.heads import run
 from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import Batch, Task, iterate
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 from uclearn.training.losses import Loss, example_losses
 from uclearn.training.plan import Plan
 from uclearn.training.portions import portion, share

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from uclearn.ranks import Ranks
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.methods.small_tasks import digit_pairs, mlp
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.fit import check_fit, fit, mean_loss
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 
 
 def test_it_is_adam_on_shuffled_batches() -> None:

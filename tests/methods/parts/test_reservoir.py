@@ -12,7 +12,7 @@ from torch import Tensor
 from uclearn.errors import DataError, SettingError
 from uclearn.methods.parts.reservoir import Reservoir
 from uclearn.tasks import Batch, Data, FromLoader, join
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import generator
 
 
 def numbered(first: int, count: int, task: int = 0) -> Data:

@@ -10,7 +10,7 @@ from uclearn.methods.checks import trial
 from uclearn.methods.checks.check import ContractError, compare, listed, nudge, seeded, weights
 from uclearn.methods.checks.trial import Make
 from uclearn.methods.contract import Method
-from uclearn.tasks.batch import DataLike, iterate
+from uclearn.tasks.data import DataLike, iterate
 
 
 @seeded

@@ -11,9 +11,7 @@ from torch import Tensor, nn
 
 from uclearn.methods.contract import Method, Step, lent
 from uclearn.networks.heads import MultiHead, run
-from uclearn.tasks.batch import Batch, iterate
-from uclearn.tasks.data import Data
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import Batch, Data, generator, iterate
 from uclearn.tasks.task import Task
 
 Make = Callable[[nn.Module, Any], Method]

@@ -16,8 +16,7 @@ from torch import Tensor
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method, Step
 from uclearn.networks.heads import run
-from uclearn.tasks.batch import Batch, DataLike, iterate
-from uclearn.tasks.seeds import generator
+from uclearn.tasks.data import Batch, DataLike, generator, iterate
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) -> the mean loss of a batch."""

@@ -8,10 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import DataError, SettingError
-from uclearn.tasks.batch import Batch
-from uclearn.tasks.data import Data, DataLike
+from uclearn.tasks.data import Batch, Data, DataLike, generator
 from uclearn.tasks.loader import FromLoader
-from uclearn.tasks.seeds import generator
 
 _KEPT = ("inputs", "targets", "tasks")
 

@@ -8,8 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from uclearn.tasks.batch import DataLike, iterate
-from uclearn.tasks.data import Data, join
+from uclearn.tasks.data import Data, DataLike, iterate, join
 from uclearn.tasks.task import Task
 
 Choice = Literal["random", "k-center"]

@@ -18,7 +18,7 @@ from uclearn.runs.worker import Order, State
 from uclearn.storage.jsonl import read_jsonl
 from uclearn.storage.lock import FolderBusyError, FolderLock
 from uclearn.storage.records import EVENTS_NAME
-from uclearn.tasks.sources.location import data_folder
+from uclearn.tasks.sources.dataset import data_folder
 
 RETRIES = 3
 """So often a run is ordered again whose worker or machine was lost."""

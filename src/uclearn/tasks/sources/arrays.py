@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from uclearn.errors import DataError
-from uclearn.tasks.sources.examples import Examples, TrainTest
+from uclearn.tasks.sources.dataset import Examples, TrainTest
 
 _KEYS = ("x_train", "y_train", "x_test", "y_test")
 

@@ -1,8 +1,15 @@
-"""How a data set is described: the files its loader reads, and where they come from."""
+"""A data set: which files its loader reads, where they lie on this disk, what comes out of them."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
+
+from torch import Tensor
+
+from uclearn.errors import DataError
 
 
 @dataclass(frozen=True)
@@ -48,3 +55,68 @@ class DataSet:
     files: tuple[File, ...]
     downloads: tuple[Download, ...]
     content: str | None = None
+
+
+VARIABLE = "UCLEARN_DATA"
+
+
+def data_folder(given: str | Path | None = None) -> Path:
+    """The folder that holds the data sets: `given` (the command line's `--data`), else what the
+    environment variable UCLEARN_DATA says, else a place in the platform's cache folder.
+
+    Nothing is created.
+    """
+    if given is not None:
+        return Path(given).expanduser()
+    if named := os.environ.get(VARIABLE):
+        return Path(named).expanduser()
+    return cache_folder() / "data"
+
+
+def cache_folder() -> Path:
+    """uclearn's place in the platform's cache folder (on Linux ~/.cache/uclearn)."""
+    # Here, because it costs a tenth of a second that most runs need not pay.
+    import pooch
+
+    return Path(pooch.os_cache("uclearn"))
+
+
+def present(file: File, folder: Path) -> Version | None:
+    """The first version of `file` that lies in `folder`."""
+    return next((v for v in file.versions if (folder / v.path).exists()), None)
+
+
+def locate(wanted: DataSet, folder: Path) -> dict[str, Path]:
+    """Role -> path of every file of `wanted`; where one is missing, an error says how to get it."""
+    found = {file.role: present(file, folder) for file in wanted.files}
+    absent = [file for file in wanted.files if found[file.role] is None]
+    if absent:
+        raise DataError(_missing(wanted, folder, absent))
+    return {role: folder / version.path for role, version in found.items() if version is not None}
+
+
+def _missing(wanted: DataSet, folder: Path, absent: list[File]) -> str:
+    places = "\n".join(f"  {folder / file.versions[0].path}" for file in absent)
+    sources = "\n".join(f"  {download.mirrors[0]}" for download in wanted.downloads)
+    return (
+        f"The data set {wanted.name} is not complete in {folder}. Missing:\n{places}\n"
+        f"Two ways to get it: let `uclearn data get {wanted.name}` download it there, or download "
+        f"it yourself and unpack it into that folder:\n{sources}\n"
+        "Another folder: `--data FOLDER`, or the environment variable UCLEARN_DATA."
+    )
+
+
+class Examples(NamedTuple):
+    """Examples as they lie in the files: nothing scaled, nothing copied per task."""
+
+    inputs: Tensor  # (examples, ...): uint8 for pictures
+    labels: Tensor  # (examples,) int64, or float targets for regression
+    names: tuple[str, ...] = ()  # of the classes, by label
+    skipped: tuple[str, ...] = ()  # files that could not be read and were left out
+
+
+class TrainTest(NamedTuple):
+    """A data set that is published in two parts."""
+
+    train: Examples
+    test: Examples

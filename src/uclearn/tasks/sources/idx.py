@@ -13,9 +13,7 @@ from torch import Tensor
 
 from uclearn.errors import DataError
 from uclearn.tasks.sources.catalogue import dataset
-from uclearn.tasks.sources.examples import Examples, TrainTest
-from uclearn.tasks.sources.locate import locate
-from uclearn.tasks.sources.location import data_folder
+from uclearn.tasks.sources.dataset import Examples, TrainTest, data_folder, locate
 
 _LARGEST = 2**31  # bytes; the published files hold 47 million
 _NAMES = {

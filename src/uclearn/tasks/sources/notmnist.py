@@ -10,12 +10,15 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import DataError
-from uclearn.tasks.sources.cache import cached, fingerprint
 from uclearn.tasks.sources.catalogue import dataset
-from uclearn.tasks.sources.examples import Examples
-from uclearn.tasks.sources.locate import locate
-from uclearn.tasks.sources.location import data_folder
-from uclearn.tasks.sources.pictures import UnreadablePictureError, picture_files, read_picture
+from uclearn.tasks.sources.dataset import Examples, data_folder, locate
+from uclearn.tasks.sources.folder import (
+    UnreadablePictureError,
+    cached,
+    fingerprint,
+    picture_files,
+    read_picture,
+)
 
 LETTERS = tuple("ABCDEFGHIJ")
 _MOST_BROKEN = 0.01  # of the files; the published sets have a handful

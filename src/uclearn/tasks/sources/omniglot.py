@@ -12,11 +12,15 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from uclearn.tasks.sources.cache import cached, fingerprint
 from uclearn.tasks.sources.catalogue import dataset
-from uclearn.tasks.sources.locate import locate
-from uclearn.tasks.sources.location import data_folder
-from uclearn.tasks.sources.pictures import class_folders, picture_files, read_picture
+from uclearn.tasks.sources.dataset import data_folder, locate
+from uclearn.tasks.sources.folder import (
+    cached,
+    class_folders,
+    fingerprint,
+    picture_files,
+    read_picture,
+)
 
 _DRAWN = 105  # pixels a side in the files
 SIDE = 28  # pixels a side here, as in the paper

@@ -12,9 +12,7 @@ from torch import Tensor
 from uclearn.errors import DataError
 from uclearn.tasks.sources import notmnist, omniglot
 from uclearn.tasks.sources.catalogue import CATALOGUE, dataset
-from uclearn.tasks.sources.dataset import DataSet, File
-from uclearn.tasks.sources.locate import present
-from uclearn.tasks.sources.location import data_folder
+from uclearn.tasks.sources.dataset import DataSet, File, data_folder, present
 
 State = Literal["verified", "unchecked", "missing", "damaged", "incomplete"]
 

@@ -6,8 +6,7 @@ import pytest
 
 from uclearn.errors import DataError
 from uclearn.tasks.sources.catalogue import CATALOGUE, dataset
-from uclearn.tasks.sources.locate import locate
-from uclearn.tasks.sources.location import cache_folder, data_folder
+from uclearn.tasks.sources.dataset import cache_folder, data_folder, locate
 
 
 def test_given_comes_before_the_environment_before_the_cache(

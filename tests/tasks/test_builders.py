@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import torch
 
-from uclearn.tasks.alphabets import alphabet_tasks
-from uclearn.tasks.augment import Jitter
-from uclearn.tasks.batch import DataLike
-from uclearn.tasks.data import Data
+from uclearn.tasks.builders import alphabet_tasks
+from uclearn.tasks.data import Data, DataLike
 from uclearn.tasks.sources.omniglot import Drawings
 from uclearn.tasks.task import Task
+from uclearn.tasks.transforms import Jitter
 
 JITTER = Jitter(copies=4)
 
