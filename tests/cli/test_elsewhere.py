@@ -12,8 +12,7 @@ import pytest
 from tests.runs.small import OPTIONS
 from tests.runs.test_run import outcome
 from uclearn.cli import main
-from uclearn.runs.reproduce import STUDIES
-from uclearn.runs.study import Curve, Study
+from uclearn.paper.studies import STUDIES, Curve, Study
 from uclearn.storage.records import find_runs, read_run
 
 Typed = Callable[..., tuple[int, str, str]]

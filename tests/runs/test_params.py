@@ -6,7 +6,7 @@ from torch import nn
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS
 from uclearn.networks.heads import MultiHead
-from uclearn.report.paper import PARAMETERS
+from uclearn.paper.numbers import PARAMETERS
 from uclearn.runs.footprint import FORMULAS, Sizes, expected
 from uclearn.runs.networks import fixed_network
 from uclearn.runs.overrides import resolve

@@ -6,9 +6,9 @@ import pytest
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS
+from uclearn.paper.settings import WHOLE_TASK
 from uclearn.runs.overrides import resolve, settable
 from uclearn.runs.presets import PRESETS, preset
-from uclearn.runs.published import WHOLE_TASK
 from uclearn.tasks.benchmarks import BENCHMARKS
 
 WRAPPED = [f"vcl+{wrapper}" for wrapper in WRAPPERS]

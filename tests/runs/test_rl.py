@@ -10,12 +10,12 @@ import pytest
 
 from uclearn.cli.rewards import rewards_table
 from uclearn.errors import SettingError
+from uclearn.paper.settings import RL
 from uclearn.rl.catalogue import PAPER
 from uclearn.runs.grid import Result, placed, run_all
 from uclearn.runs.kinds import read_config
 from uclearn.runs.rl.config import RLConfig
-from uclearn.runs.rl.presets import PUBLISHED, resolve_rl
-from uclearn.runs.rl.reproduce import RL_STUDIES, rl_study, rl_study_configs
+from uclearn.runs.rl.presets import resolve_rl
 from uclearn.runs.rl.run import build_method
 from uclearn.storage.records import read_run
 
@@ -45,7 +45,7 @@ def test_the_preset_has_the_papers_numbers() -> None:
 
 
 def test_every_value_of_the_preset_is_a_setting_of_its_method() -> None:
-    for method, values in PUBLISHED.items():
+    for method, values in RL.items():
         config = resolve_rl("classic", method)
         for key, (value, source) in values.items():
             assert config.setting(*key.split(".")) == value
@@ -88,14 +88,6 @@ def test_what_is_wrong_is_said_before_anything_runs(
 def test_methods_that_need_stored_examples_are_refused(method: str) -> None:
     with pytest.raises(SettingError, match=r"`method` must be one of finetuning, ucl, ewc"):
         resolve_rl("classic", method)
-
-
-@pytest.mark.parametrize("name", RL_STUDIES)
-def test_all_methods_of_a_study_get_the_same_steps(name: str) -> None:
-    plans = {config.make_plan().steps_per_task for config in rl_study_configs(name)}
-    assert plans == {500_000 if name.startswith("rl-") else 5_000_000}
-    with pytest.raises(SettingError, match="There is no figure or stage 'figure-99'"):
-        rl_study("figure-99")
 
 
 def test_methods_are_built_around_a_policy_as_wide_as_the_widest_task() -> None:

@@ -14,10 +14,10 @@ import pytest
 from tests.runs.small import SMALL
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS
+from uclearn.paper.settings import GRIDS
 from uclearn.runs import trial as one_trial
 from uclearn.runs.config import Configuration
 from uclearn.runs.found import preset_text
-from uclearn.runs.grids import GRIDS
 from uclearn.runs.overrides import read_file, resolve
 from uclearn.runs.presets import PRESETS, preset_document
 from uclearn.runs.spaces import SPACES, Choice, Range, default_space, parse_space

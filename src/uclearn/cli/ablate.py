@@ -26,7 +26,7 @@ def ablate(
     uncertainty does not grow back, nothing is let go (equation 6).
     """
     from uclearn.cli.making import make
-    from uclearn.runs.ablate import ABLATIONS
+    from uclearn.paper.studies import ablations
     from uclearn.runs.grid import placed
     from uclearn.runs.overrides import resolve
 
@@ -36,6 +36,6 @@ def ablate(
     configs = [
         resolve(benchmark, "ucl", preset=preset, seed=seed, overrides={**chosen, **without})
         for seed in range(seeds)
-        for without in ABLATIONS.values()
+        for without in ablations()
     ]
     make(placed(configs, out), out, data, workers, mode, title=f"ablation, {benchmark}")

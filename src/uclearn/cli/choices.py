@@ -41,7 +41,7 @@ def preset_names() -> list[str]:
 
 def study_names() -> list[str]:
     """What of the paper can be made again."""
-    from uclearn.runs.reproduce import STUDIES
+    from uclearn.paper.studies import STUDIES
 
     return [*STUDIES, "table-1"]
 
@@ -62,7 +62,7 @@ def rl_method_names() -> list[str]:
 
 def rl_study_names() -> list[str]:
     """What of the paper's reinforcement learning can be made again."""
-    from uclearn.runs.rl.reproduce import RL_STUDIES
+    from uclearn.paper.studies import RL_STUDIES
 
     return list(RL_STUDIES)
 

@@ -29,7 +29,7 @@ def params(
     And what it holds while it learns (its state, gradients and the optimiser's moments, not the
     values inside the network), and with --ranks what each process sends in a step.
     """
-    from uclearn.report.paper import PARAMETERS
+    from uclearn.paper.numbers import PARAMETERS
     from uclearn.runs.footprint import BYTES
     from uclearn.runs.params import parameter_table
 

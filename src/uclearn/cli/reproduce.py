@@ -58,20 +58,21 @@ def reproduce(
     mode = options.mode(quiet, json)
     if what == "table-1":
         from uclearn.cli.params import params
-        from uclearn.report.paper import PARAMETERS
+        from uclearn.paper.numbers import PARAMETERS
 
         for name in PARAMETERS:
             params(name, json=json)
         return
     from uclearn.cli.making import FAILED, make
+    from uclearn.paper.studies import study, study_configs
     from uclearn.runs.engines import choose
     from uclearn.runs.grid import placed
-    from uclearn.runs.reproduce import study, study_configs
+    from uclearn.runs.overrides import resolve
 
     folder, kept = options.place(out)
     engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     wanted = study(what)
-    configs = study_configs(what, scale=scale if scale < 1 else None, seeds=seeds)
+    configs = study_configs(wanted, resolve, scale=scale if scale < 1 else None, seeds=seeds)
     possible = _with_data(configs, data)
     if mode == "live":
         _announce(f"{what}: {wanted.title}. {wanted.note}", possible, folder, data, workers, scale)

@@ -115,8 +115,9 @@ def reproduce(
 ) -> None:
     """Make a figure of the paper's reinforcement learning again, with its settings."""
     from uclearn.cli.making import make
+    from uclearn.paper.studies import rl_study, study_configs
     from uclearn.runs.grid import placed
-    from uclearn.runs.rl.reproduce import rl_study, rl_study_configs
+    from uclearn.runs.rl.presets import resolve_rl
 
     wanted = rl_study(what)
     mode = options.mode(quiet, json)
@@ -124,7 +125,7 @@ def reproduce(
         typer.echo(f"{what}: {wanted.title}. {wanted.note}".strip())
         if scale < 1:
             typer.echo(f"SCALED to {scale:g} of the steps: not to be compared with the paper.")
-    configs = rl_study_configs(what, scale=scale if scale < 1 else None, seeds=seeds)
+    configs = study_configs(wanted, resolve_rl, scale=scale if scale < 1 else None, seeds=seeds)
     _check_simulators(configs)
     make(placed(configs, out), out, None, workers, mode, title=f"{what}: {wanted.title}")
 

@@ -9,7 +9,8 @@ from rich import box
 from rich.table import Table
 
 from uclearn.cli.rewards import rewards_table
-from uclearn.report.paper import departures, published
+from uclearn.paper.numbers import published
+from uclearn.report.labels import departures
 from uclearn.runs.config import Configuration, RunConfig
 from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary

@@ -6,10 +6,10 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
+from uclearn.paper.numbers import published
 from uclearn.report.groups import Group, Study
 from uclearn.report.labels import in_sentence
 from uclearn.report.nodes import spreads
-from uclearn.report.paper import published
 from uclearn.report.rewards import Rewards
 from uclearn.report.sections.ablations import ablation_families
 from uclearn.report.sections.rewards import at_the_end, rewards_by_group, when_learned

@@ -4,10 +4,12 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from uclearn.paper.numbers import Published
+from uclearn.paper.studies import ABLATIONS
 from uclearn.report.settings import (
-    ABLATIONS,
     Config,
     ablated,
+    changed_in,
     data_of,
     flatten,
     method_of,
@@ -95,6 +97,27 @@ def marks(config: Config) -> list[str]:
     if data.get("copies") is not None:
         found.append(f"augmented by {data['copies']} copies each")
     return found
+
+
+def departures(config: Config, tasks: int, number: Published) -> list[str]:
+    """In what a run with `config` that learned `tasks` tasks is not the paper's experiment.
+
+    >>> number = Published(0.945, "Figure 3", tasks=10)
+    >>> departures({"preset": "best"}, 10, number)
+    ['preset best']
+    """
+    found = [mark for mark in marks(config) if mark != number.condition]
+    if number.condition and number.condition not in marks(config):
+        found.append(f"not {number.condition}")
+    if tasks != number.tasks:
+        found.append(f"{tasks} tasks instead of {number.tasks}")
+    epochs = (config.get("plan") or {}).get("epochs")
+    if epochs is not None and epochs != number.epochs and scale_of(config) is None:
+        found.append(f"{epochs} epochs instead of {number.epochs}")
+    if config.get("preset") not in (None, "paper"):
+        return [*found, f"preset {config['preset']}"]
+    said = ("tasks=", "plan.epochs=", "data.")
+    return [*found, *(entry for entry in changed_in(config) if not entry.startswith(said))]
 
 
 def labels(configs: Sequence[Config]) -> list[str]:

@@ -10,13 +10,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from uclearn.paper.numbers import published
 from uclearn.report.claims import Claim, claims, reward_claims
 from uclearn.report.collect import collect
 from uclearn.report.commands import commands
 from uclearn.report.glance import glance
 from uclearn.report.groups import Group, Study, studies
+from uclearn.report.labels import departures
 from uclearn.report.nodes import spreads
-from uclearn.report.paper import departures, published
 from uclearn.report.sections.ablations import ablation_families
 from uclearn.report.sections.rewards import (
     at_the_end,

@@ -8,14 +8,9 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-Config: TypeAlias = Mapping[str, Any]
+from uclearn.paper.studies import ABLATIONS
 
-ABLATIONS = {
-    "upper_freeze": "without upper freeze",
-    "freeze": "without eq. (5)",
-    "inflate": "without eq. (6)",
-}
-"""UCL's switches, all on in the method itself -> the paper's words for what lacks one."""
+Config: TypeAlias = Mapping[str, Any]
 
 
 def benchmark_of(config: Config) -> str:

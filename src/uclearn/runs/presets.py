@@ -12,10 +12,11 @@ from typing import Any, get_args
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
-from uclearn.runs import digits, published
+from uclearn.paper import settings as published
+from uclearn.paper.ours import BEST, TUNED, for_digits
+from uclearn.paper.settings import TABLE, Values, of
 from uclearn.runs.config import Preset
 from uclearn.runs.parts import DataSettings, NetworkSettings, part_settings, plan_settings
-from uclearn.runs.published import OURS, TABLE, Values, of
 from uclearn.tasks.benchmarks import benchmark
 
 PRESETS: tuple[str, ...] = get_args(Preset)
@@ -28,23 +29,6 @@ _PUBLISHED = {
     "vcl": published.vcl,
     "coreset": published.coreset,
 }
-
-BEST: dict[str, Values] = {
-    "ucl": of("ucl", f"{OURS}: cheaper than one draw of the weights", sampling="local"),
-}
-"""By part: what `best` has instead of the paper's values, on all benchmarks of the paper."""
-
-_GRIDS = f"{OURS}: best on validation data of the first 3 tasks, results/grids"
-
-TUNED: dict[tuple[str, str], Values] = {
-    ("permuted-mnist", "ucl"): of("ucl", _GRIDS, beta=0.01, sigma=None, ratio=0.25, means="draw"),
-    ("split-notmnist", "ucl"): of(
-        "ucl", _GRIDS, beta=0.0001, lr_sigma=0.03, sigma=None, ratio=0.5, means="draw"
-    ),
-    ("split-notmnist", "ewc"): of("ewc", _GRIDS, strength=4_000_000.0),
-    ("split-notmnist", "si"): of("si", _GRIDS, strength=3.0),
-}
-"""By benchmark and part: what `best` has beyond that, where it was looked for."""
 
 
 def preset(name: str, method: str, which: str = "best") -> Values:
@@ -63,7 +47,7 @@ def preset(name: str, method: str, which: str = "best") -> Values:
     benchmark(name)
     own, *wrappers = parts(method)
     if name not in TABLE:
-        return digits.preset(name, own, wrappers)
+        return for_digits(name, own, wrappers)
     values = published.plan(name, own) | published.network(name, own)
     for part in (own, *wrappers):
         if part in _PUBLISHED:

@@ -13,9 +13,9 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from uclearn.errors import SettingError
+from uclearn.paper.settings import GRIDS
 from uclearn.runs.config import RunConfig
 from uclearn.runs.grid import Result
-from uclearn.runs.grids import GRIDS
 from uclearn.runs.overrides import parse_value, resolve
 
 FIRST_TASKS = 3

@@ -1,11 +1,11 @@
 """The paper's number beside ours, how sure ours is, and how to make it again."""
 
+from uclearn.paper.numbers import Published, published
 from uclearn.report.commands import commands
 from uclearn.report.figure import slug, swatch
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, scrolling, section, tag
-from uclearn.report.labels import method_name
-from uclearn.report.paper import Published, departures, published
+from uclearn.report.labels import departures, method_name
 from uclearn.report.words import UNKNOWN, count, difference, interval, percent
 
 

@@ -8,26 +8,11 @@ from typing import Any
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
+from uclearn.paper import settings as published
 from uclearn.runs.overrides import Groups, Overrides, differences, put_all
 from uclearn.runs.parts import part_settings
 from uclearn.runs.presets import PRESETS
-from uclearn.runs.published import OURS, Values, of
 from uclearn.runs.rl.config import RLConfig, policy_settings, ppo_settings
-
-_SECTION = "paper, section 4.2"
-_PROGRAM = "the authors' program"
-
-PUBLISHED: dict[str, Values] = {
-    "ucl": of("ucl", _SECTION, beta=5e-6)
-    | of("ucl", f"{_PROGRAM}, which has 0.06 elsewhere; the paper does not say", sigma=0.1)
-    | of("ucl", "paper, section 3.5", sampling="weight", means="keep", ratio=None)
-    | of("ucl", f"{_PROGRAM}: weight 1 from the first task on", alpha=1.0),
-    "ewc": of("ewc", _SECTION, strength=10.0)
-    | of("ewc", f"{OURS}: exact, from -log pi; the paper does not say", fisher_batch=None)
-    | of("ewc", f"{OURS}: as in supervised learning", merge="mean"),
-}
-"""By method. The plan's and the policy's defaults are the paper's (see `PPOPlan`)."""
-
 
 RL_METHODS = ("finetuning", "ucl", "ewc", "si", "mas", "rwalk")
 """What works while acting. The others need stored examples of a task, or outputs of one kind."""
@@ -54,7 +39,7 @@ def rl_document(name: str, method: str, which: str = "paper") -> dict[str, Any]:
         "settings": {part: part_settings(part)().model_dump() for part in parts(method)},
     }
     for part in parts(method):
-        for key, (value, _) in PUBLISHED.get(part, {}).items():
+        for key, (value, _) in published.RL.get(part, {}).items():
             document["settings"][part][key.partition(".")[2]] = copy.deepcopy(value)
     return document
 

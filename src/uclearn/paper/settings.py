@@ -1,4 +1,5 @@
-"""The settings that the paper and its authors published, by benchmark, with their sources."""
+"""The settings that the paper and its authors published, by benchmark, with their sources; and the
+grids of values that they tried."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ Values = dict[str, tuple[Any, str]]
 SUPPLEMENT = "paper, supplement 5.1.1"
 SECTION_3 = "paper, section 3.5"
 SECTION_4 = "paper, section 4.1"
+SECTION_RL = "paper, section 4.2"
 INITIALISATION = "paper, supplement 2"
 PROGRAM = "the authors' program"
 NOT_FOR_THIS = "the authors' program's default, not published for this benchmark"
@@ -171,3 +173,61 @@ def _vcl_training(name: str) -> tuple[int, int]:
     if not TABLE[name].hidden:
         return 100, 256
     return (200, 256) if "permuted" in name else (120, WHOLE_TASK)
+
+
+RL: dict[str, Values] = {
+    "ucl": of("ucl", SECTION_RL, beta=5e-6)
+    | of("ucl", f"{PROGRAM}, which has 0.06 elsewhere; the paper does not say", sigma=0.1)
+    | of("ucl", SECTION_3, sampling="weight", means="keep", ratio=None)
+    | of("ucl", f"{PROGRAM}: weight 1 from the first task on", alpha=1.0),
+    "ewc": of("ewc", SECTION_RL, strength=10.0)
+    | of("ewc", f"{OURS}: exact, from -log pi; the paper does not say", fisher_batch=None)
+    | of("ewc", f"{OURS}: as in supervised learning", merge="mean"),
+}
+"""Of reinforcement learning, by method. The defaults of its plan and policy are the paper's (see
+`PPOPlan`)."""
+
+_STRENGTHS_MLP = (40.0, 400.0, 4000.0, 40000.0)
+_STRENGTHS_CNN = (
+    *(25.0, 50.0, 75.0, 100.0, 250.0, 500.0, 750.0, 1000.0),
+    *(2500.0, 5000.0, 7500.0, 10000.0, 25000.0, 50000.0, 75000.0, 100000.0),
+)
+_C_MLP = (0.01, 0.03, 0.1, 0.3, 0.5, 0.7, 1.0)
+_C_CNN = tuple(n / 100 for n in range(25, 101, 5))
+_C_HAT = (0.25, 0.5, 0.75, 1.0)
+
+Grid = dict[str, tuple[float, ...]]
+_MLP: dict[str, Grid] = {
+    "ucl": {"ucl.beta": (0.0001, 0.001, 0.01, 0.02, 0.03)},
+    "ewc": {"ewc.strength": _STRENGTHS_MLP},
+    "si": {"si.strength": _C_MLP},
+    "hat": {"hat.strength": _C_HAT},
+}
+_CIFAR: dict[str, Grid] = {
+    "ucl": {
+        "ucl.beta": (0.0001, 0.0002, 0.001, 0.002),  # the last is printed 0.0002, a misprint
+        "ucl.ratio": (0.5, 0.125),
+        "ucl.lr_sigma": (0.01, 0.02),
+    },
+    "ewc": {"ewc.strength": _STRENGTHS_CNN},
+    "si": {"si.strength": _C_CNN},
+}
+_OMNIGLOT: dict[str, Grid] = {
+    **_CIFAR,
+    "ucl": {
+        "ucl.beta": (0.00001, 0.0001, 0.001, 0.01),
+        "ucl.ratio": (0.5, 0.125),
+        "ucl.lr_sigma": (0.01, 0.02),
+    },
+}
+GRIDS: dict[str, dict[str, Grid]] = {
+    "permuted-mnist": _MLP,
+    "row-permuted-mnist": _MLP,
+    "split-mnist": _MLP,
+    "split-notmnist": _MLP,
+    "split-notmnist-large": _MLP,
+    "split-cifar100": _CIFAR,
+    "split-cifar10-100": _CIFAR,
+    "omniglot": _OMNIGLOT,
+}
+"""What the authors tried (supplement 5.1.1), by benchmark and method."""

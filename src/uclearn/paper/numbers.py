@@ -1,15 +1,10 @@
-"""What the paper reports, as data, each with where it stands and what it was measured on.
+"""What the paper reports, each with where it stands and what it was measured on: average accuracy
+after the last task, as a fraction; parameter counts of its Table 1, in thousands."""
 
-"Uncertainty-based Continual Learning with Adaptive Regularization", NeurIPS 2019. Average accuracy
-after the last task, as a fraction; parameter counts of its Table 1, in thousands.
-"""
+from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
-
-from uclearn.report.labels import marks
-from uclearn.report.settings import changed_in, scale_of
 
 _PERMUTED = "main text, Figure 3 (left)"
 _ROWS = "main text, Figure 3 (right)"
@@ -178,23 +173,3 @@ def published(benchmark: str, method: str) -> Published | None:
         words="; ".join(remark for remark in remarks if remark),
         condition=entry.condition,
     )
-
-
-def departures(config: Mapping[str, Any], tasks: int, number: Published) -> list[str]:
-    """In what a run with `config` that learned `tasks` tasks is not the paper's experiment.
-
-    >>> departures({"preset": "best"}, 10, published("permuted-mnist", "ucl"))
-    ['preset best']
-    """
-    found = [mark for mark in marks(config) if mark != number.condition]
-    if number.condition and number.condition not in marks(config):
-        found.append(f"not {number.condition}")
-    if tasks != number.tasks:
-        found.append(f"{tasks} tasks instead of {number.tasks}")
-    epochs = (config.get("plan") or {}).get("epochs")
-    if epochs is not None and epochs != number.epochs and scale_of(config) is None:
-        found.append(f"{epochs} epochs instead of {number.epochs}")
-    if config.get("preset") not in (None, "paper"):
-        return [*found, f"preset {config['preset']}"]
-    said = ("tasks=", "plan.epochs=", "data.")
-    return [*found, *(entry for entry in changed_in(config) if not entry.startswith(said))]
