@@ -22,11 +22,11 @@ from uclearn.errors import UclearnError
 from uclearn.methods.contract import Method, Step
 from uclearn.networks import mlp
 from uclearn.ranks import Ranks, together
+from uclearn.session import own_randomness
 from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.training import StoppedError, learn
 from uclearn.training.loop import train_step
 from uclearn.training.losses import cross_entropy
-from uclearn.training.randomness import own_randomness
 
 
 def in_step(name: str, ranks: Ranks) -> dict[str, Any]:

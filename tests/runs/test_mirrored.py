@@ -16,8 +16,8 @@ from uclearn.runs.config import Configuration
 from uclearn.runs.grid import placed, run_all
 from uclearn.runs.mirrored import mirror
 from uclearn.runs.run import run
+from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs
-from uclearn.storage.telling import StoppedError
 
 
 @pytest.fixture

@@ -22,8 +22,8 @@ from uclearn.runs.overrides import read_file, resolve
 from uclearn.runs.presets import PRESETS, preset_document
 from uclearn.runs.spaces import SPACES, Choice, Range, default_space, parse_space
 from uclearn.runs.tune import SAMPLERS, Maker, Tuning, tune
+from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs, read_run, read_summary
-from uclearn.storage.telling import StoppedError
 from uclearn.tasks.benchmarks import BENCHMARKS
 
 WIDE = {"ewc.strength": Range(1.0, 1e5, log=True)}

@@ -15,7 +15,6 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -33,14 +32,11 @@ from uclearn.rl.plan import PPOPlan
 from uclearn.rl.ppo import decay, make_optimizer, update
 from uclearn.rl.rollout import Collector, Examples, action_losses, held
 from uclearn.rl.tasks import checked_width, tasks_of, widest
-from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_own, save
-from uclearn.storage.telling import Audience, Journal, Observer, StoppedError, asked_politely
+from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import Task
 from uclearn.tasks.data import generator
 
 __all__ = ["Evaluation", "Outcome", "StoppedError", "learn"]
-
-_KIND = "reinforcement learning"
 
 
 def learn(
@@ -65,27 +61,20 @@ def learn(
             resumed, finished.
     """
     # a layer of the user's own may draw from torch's generator: it is seeded, then given back
-    with (
-        torch.random.fork_rng(devices=[]),
-        _Session(method, sequence, plan, folder, journal, observer) as session,
-        session.stoppable(),
-    ):
-        torch.manual_seed(plan.seed)
-        return session.run()
+    with _Learning(method, sequence, plan) as work:
+        events = EventSink(journal, observer)
+        signals = (signal.SIGINT, signal.SIGTERM)
+        Session(work, folder, events, seed=plan.seed, stop_signals=signals).run()
+        return work.outcome
 
 
-class _Session:
-    def __init__(
-        self,
-        method: Method,
-        sequence: Sequence[str],
-        plan: PPOPlan,
-        folder: Path | None,
-        journal: Journal | None,
-        observer: Observer | None,
-    ) -> None:
+class _Learning:
+    """Task after task, from one renewal of the environments to the next: the work of a session."""
+
+    kind = "reinforcement learning"
+
+    def __init__(self, method: Method, sequence: Sequence[str], plan: PPOPlan) -> None:
         self.method, self.plan = method, plan
-        self.folder, self.audience = folder, Audience(journal, observer)
         self.spaces = survey(sequence)
         self.width = checked_width(method, widest(sequence, self.spaces))
         self.tasks = tasks_of(sequence, self.spaces)
@@ -94,56 +83,55 @@ class _Session:
         self.optimizer: torch.optim.Adam | None = None
         self.normalisers: list[Normaliser] = []
         self.outcome = Outcome()
-        self.asked_to_stop = False
         self.judge = Judge(self.width, plan)
-        self.last_counted = time.monotonic()
 
-    def __enter__(self) -> _Session:
+    def __enter__(self) -> _Learning:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.judge.close()
 
-    # -- the story -------------------------------------------------------------------------
+    @property
+    def done(self) -> bool:
+        return self.index == len(self.tasks)
 
-    def run(self) -> Outcome:
-        saved = self._find_checkpoint()
-        if saved is not None:
-            self._resume(saved)
-        else:
-            self.audience.rewind(0)
-        while self.index < len(self.tasks):
-            self._learn_task(self.tasks[self.index])
-        self._count_time()
-        self.audience.tell("finished", seconds=self.outcome.seconds)
-        return self.outcome
+    def begin(self) -> None:
+        """Nothing is measured before the first step."""
 
-    def _learn_task(self, task: Task) -> None:
-        plan = self.plan
+    def advance(self, session: Session) -> None:
+        """One task, or what is left of it."""
+        task, plan = self.tasks[self.index], self.plan
         if self.optimizer is None:
             self._begin_task(task)
-            self._save()
-        self.audience.tell("task", task=task.index, name=task.name, iterations=plan.iterations)
+            session.save()
+        session.events.tell("task", task=task.index, name=task.name, iterations=plan.iterations)
         with Environments(task.name, count=plan.environments, workers=plan.workers) as environments:
             collector = Collector(
                 environments, self.normalisers[task.index], task.index, self.width, plan
             )
             while self.index == task.index:
-                self._learn_block(collector, task)
+                self._learn_block(collector, task, session)
 
-    def _learn_block(self, collector: Collector, task: Task) -> None:
+    def _learn_block(self, collector: Collector, task: Task, session: Session) -> None:
         """From one checkpoint to the next."""
         collector.renew(self._seed("environments", task.index, self.iteration))
         end = min(self.iteration + self.plan.renew_every, self.plan.iterations)
         while self.iteration < end:
-            self._obey()
-            self._iterate(collector, task)
+            self._stop_if_asked(session)
+            self._iterate(collector, task, session.events)
         if end == self.plan.iterations:
             self._end_task(collector, task)
-        self._judge(task)
+        self._judge(task, session.events)
         if end == self.plan.iterations:
             self.index, self.iteration = self.index + 1, 0
-        self._save()
+        session.save()
+
+    def _stop_if_asked(self, session: Session) -> None:
+        if session.asked_to_stop:
+            repeated = self.iteration % self.plan.renew_every
+            raise session.stopped(
+                f" Iterations that it will repeat: {repeated}, since a simulator cannot be saved."
+            )
 
     def _begin_task(self, task: Task) -> None:
         self.method.begin_task(task)
@@ -151,7 +139,7 @@ class _Session:
         size = self.spaces[task.name].observation_size
         self.normalisers.append(Normaliser(size, discount=self.plan.gamma))
 
-    def _iterate(self, collector: Collector, task: Task) -> None:
+    def _iterate(self, collector: Collector, task: Task, events: EventSink) -> None:
         assert self.optimizer is not None
         begin = time.monotonic()
         decay(self.optimizer, self.iteration, self.plan.iterations)
@@ -163,7 +151,7 @@ class _Session:
             found = update(self.method, rollout, task.index, self.plan, self.optimizer, order)
         self.iteration += 1
         returns = [episode.return_ for episode in collector.environments.finished()]
-        self.audience.record(
+        events.record(
             "iteration",
             {
                 "task": task.index,
@@ -174,7 +162,7 @@ class _Session:
                 **asdict(found),
             },
         )
-        self._tell_step(task, time.monotonic() - begin)
+        self._tell_step(task, time.monotonic() - begin, events)
 
     def _end_task(self, collector: Collector, task: Task) -> None:
         """Consolidate, by what the finished policy does with its mean weights."""
@@ -196,7 +184,7 @@ class _Session:
 
     # -- how well --------------------------------------------------------------------------
 
-    def _judge(self, task: Task) -> None:
+    def _judge(self, task: Task, events: EventSink) -> None:
         returns = [
             self.judge.returns(
                 self.method, seen, normaliser, self._seed("evaluation", seen.index, 0)
@@ -205,7 +193,7 @@ class _Session:
         ]
         evaluation = Evaluation(task.index, self.iteration, self._steps(), returns)
         self.outcome.evaluations.append(evaluation)
-        self.audience.record("evaluation", {**asdict(evaluation), "means": evaluation.means()})
+        events.record("evaluation", {**asdict(evaluation), "means": evaluation.means()})
 
     # -- seeds -----------------------------------------------------------------------------
 
@@ -218,35 +206,27 @@ class _Session:
 
     # -- what lasts ------------------------------------------------------------------------
 
-    def _save(self) -> None:
-        if self.folder is None:
-            return
-        self._count_time()
-        state = {
-            "of": self._fingerprint(),
-            "outcome": asdict(self.outcome),
+    def identity(self) -> dict[str, Any]:
+        settings = {k: v for k, v in asdict(self.plan).items() if k != "workers"}
+        return {
+            "method": type(self.method).__name__,
+            "tasks": ", ".join(task.name for task in self.tasks),
+            "width": self.width,
+            **settings,
+        }
+
+    def state(self) -> dict[str, Any]:
+        return {
             "index": self.index,
             "iteration": self.iteration,
-            "method": dict(self.method.state_dict()),
             "optimizer": None if self.optimizer is None else self.optimizer.state_dict(),
             "normalisers": [normaliser.state() for normaliser in self.normalisers],
-            "random": torch.get_rng_state(),
-            "events": self.audience.position,
         }
-        save(self.folder / CHECKPOINT_NAME, state, _KIND)
-        self.audience.tell("saved", folder=str(self.folder))
 
-    def _find_checkpoint(self) -> dict[str, Any] | None:
-        if self.folder is None or not has_checkpoint(self.folder):
-            return None
-        state, note = load_own(self.folder, _KIND, self._fingerprint())
-        self.audience.tell("resumed", note=note)
-        return state
-
-    def _resume(self, state: dict[str, Any]) -> None:
-        told = state["outcome"]
-        evaluations = [Evaluation(**one) for one in told["evaluations"]]
-        self.outcome = Outcome(evaluations, told["seconds"])
+    def load(self, state: dict[str, Any]) -> None:
+        found = state["outcome"]
+        evaluations = [Evaluation(**one) for one in found["evaluations"]]
+        self.outcome = Outcome(evaluations, found["seconds"])
         self.index, self.iteration = state["index"], state["iteration"]
         begun = len(state["normalisers"])
         for task in self.tasks[:begun]:
@@ -258,31 +238,15 @@ class _Session:
             self.optimizer = None
         elif self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
-        torch.set_rng_state(state["random"])
-        self.audience.rewind(state["events"])
 
-    def _fingerprint(self) -> dict[str, Any]:
-        settings = {k: v for k, v in asdict(self.plan).items() if k != "workers"}
-        return {
-            "method": type(self.method).__name__,
-            "tasks": ", ".join(task.name for task in self.tasks),
-            "width": self.width,
-            **settings,
-        }
-
-    def _count_time(self) -> None:
-        now = time.monotonic()
-        self.outcome.seconds += now - self.last_counted
-        self.last_counted = now
+    # -- who is told -----------------------------------------------------------------------
 
     def _steps(self) -> int:
         return (self.index * self.plan.iterations + self.iteration) * self.plan.rollout_size
 
-    # -- who is told -----------------------------------------------------------------------
-
-    def _tell_step(self, task: Task, seconds: float) -> None:
+    def _tell_step(self, task: Task, seconds: float, events: EventSink) -> None:
         done = self.index * self.plan.iterations + self.iteration
-        self.audience.tell(
+        events.tell(
             "step",
             task=task.index,
             iteration=self.iteration,
@@ -290,25 +254,4 @@ class _Session:
             steps=self._steps(),
             steps_per_second=self.plan.rollout_size / max(seconds, 1e-9),
             progress=done / (len(self.tasks) * self.plan.iterations),
-        )
-
-    # -- stopping --------------------------------------------------------------------------
-
-    def stoppable(self) -> AbstractContextManager[None]:
-        """A first Ctrl-C or SIGTERM asks for a stop after the iteration; a second does not wait."""
-        if self.folder is None:
-            return nullcontext()
-        return asked_politely(self._ask, (signal.SIGINT, signal.SIGTERM))
-
-    def _ask(self) -> None:
-        self.asked_to_stop = True
-
-    def _obey(self) -> None:
-        if not self.asked_to_stop:
-            return
-        repeated = self.iteration % self.plan.renew_every
-        raise StoppedError(
-            f"Stopped as asked; the state is saved in {self.folder}. The same call (or command) "
-            f"goes on from there. Iterations that it will repeat: {repeated}, since a simulator "
-            "cannot be saved."
         )

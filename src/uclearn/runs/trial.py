@@ -19,9 +19,9 @@ from uclearn.runs.config import Configuration
 from uclearn.runs.grid import Result
 from uclearn.runs.sweep import Candidate, judge
 from uclearn.runs.tuning import Maker, Tuning
+from uclearn.session import StoppedError
 from uclearn.storage.lock import FolderBusyError, FolderLock
 from uclearn.storage.records import read_run
-from uclearn.storage.telling import StoppedError
 
 _LONGEST_WAIT = 60.0
 """Seconds; what is done one at a time takes a fraction of one."""

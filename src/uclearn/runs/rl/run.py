@@ -17,11 +17,11 @@ from uclearn.runs.kinds import begun_document, stored_config
 from uclearn.runs.memory_use import forget_peak, peak_memory
 from uclearn.runs.rl.config import RLConfig
 from uclearn.runs.run import finished_summary
+from uclearn.session import Observer
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
 from uclearn.storage.environment import environment
 from uclearn.storage.recorder import open_run
 from uclearn.storage.records import Summary, read_summary
-from uclearn.storage.telling import Observer
 
 
 def run(

@@ -1,4 +1,4 @@
-"""Who hears of a run, and how it is asked to stop."""
+"""Where the events of a session go, and how it is asked to stop."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
+from uclearn.session import EventSink, on_interrupt
 from uclearn.storage.recorder import open_run
 from uclearn.storage.records import read_run
-from uclearn.storage.telling import Audience, asked_politely, without_nan
 
 
 def test_the_first_signal_asks_and_the_second_does_not_wait() -> None:
     asked = []
     before = signal.getsignal(signal.SIGINT)
-    with asked_politely(lambda: asked.append(1), (signal.SIGINT, signal.SIGTERM)):
+    with on_interrupt(lambda: asked.append(1), (signal.SIGINT, signal.SIGTERM)):
         signal.raise_signal(signal.SIGTERM)
         assert asked == [1]
         with pytest.raises(KeyboardInterrupt):
@@ -28,7 +28,7 @@ def test_the_first_signal_asks_and_the_second_does_not_wait() -> None:
 
 def test_handlers_are_given_back() -> None:
     before = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-    with asked_politely(lambda: None, (signal.SIGINT, signal.SIGTERM)):
+    with on_interrupt(lambda: None, (signal.SIGINT, signal.SIGTERM)):
         now = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
         assert all(n is not b for n, b in zip(now, before, strict=True))
     assert [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)] == before
@@ -38,7 +38,7 @@ def test_another_thread_hears_nothing_and_does_not_mind() -> None:
     found = []
 
     def run() -> None:
-        with asked_politely(lambda: None):
+        with on_interrupt(lambda: None):
             found.append(signal.getsignal(signal.SIGINT))
 
     before = signal.getsignal(signal.SIGINT)
@@ -48,31 +48,27 @@ def test_another_thread_hears_nothing_and_does_not_mind() -> None:
     assert found == [before]
 
 
-def test_nested_lists_are_cleaned_too() -> None:
-    nan = float("nan")
-    assert without_nan({"a": nan, "b": [[1.0, nan], 2]}) == {"a": None, "b": [[1.0, None], 2]}
-
-
 def test_what_is_recorded_is_kept_and_told_what_is_told_is_not_kept(tmp_path: Path) -> None:
     told: list[tuple[str, dict[str, Any]]] = []
     with open_run(tmp_path, {}, "test") as run:
-        audience = Audience(run, lambda event, details: told.append((event, details)))
-        assert audience.looks_on
-        audience.record("evaluation", {"scores": [1.0, float("nan")]})
-        audience.tell("saved", folder="here")
-        assert audience.position == 1
-        audience.record("evaluation", {"scores": [0.5, 0.5]})
-        audience.rewind(1)
-        assert audience.position == 1
+        events = EventSink(run, lambda event, details: told.append((event, details)))
+        assert events.is_observed
+        events.record("evaluation", {"scores": [1.0, float("nan")], "deep": [[float("nan")]]})
+        events.tell("saved", folder="here")
+        assert events.position == 1
+        events.record("evaluation", {"scores": [0.5, 0.5]})
+        events.rewind(1)
+        assert events.position == 1
     assert [event for event, _ in told] == ["evaluation", "saved", "evaluation"]
     assert told[0][1]["scores"][1] != told[0][1]["scores"][1]  # NaN, as it was found
     (kept,) = read_run(tmp_path).events
     assert kept["scores"] == [1.0, None]
+    assert kept["deep"] == [[None]]
 
 
 def test_nobody_need_listen() -> None:
-    audience = Audience(None, None)
-    audience.record("evaluation", {"scores": []})
-    audience.rewind(5)
-    assert audience.position == 0
-    assert not audience.looks_on
+    events = EventSink(None, None)
+    events.record("evaluation", {"scores": []})
+    events.rewind(5)
+    assert events.position == 0
+    assert not events.is_observed
