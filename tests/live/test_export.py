@@ -12,19 +12,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from tests.live.networks import build
+from tests.surgery.networks import build
 from uclearn import UCL, Method
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.live import formats
-from uclearn.live.export import Exported, export
-from uclearn.live.judge import Judge, parameters
-from uclearn.live.surgeon import Surgeon
+from uclearn.live.export import Exported, export, parameters, speed_up
 from uclearn.methods.registry import METHODS
 from uclearn.methods.registry import build as build_method
 from uclearn.methods.replay import WithReplay
 from uclearn.networks import MultiHead, mlp, run
+from uclearn.surgery.prune import Surgeon, mean_scores
 from uclearn.tasks import Data, TaskSequence
 from uclearn.tasks.benchmarks import load_tasks
+from uclearn.topology import node_count
 from uclearn.training import Plan, learn
 
 SETTINGS: dict[str, dict[str, Any]] = {"hat": {"tasks": 2}}
@@ -177,7 +177,7 @@ def test_after_learning_digits_a_third_of_the_network_can_go() -> None:
         return float((outputs.argmax(1) == batch.targets).float().mean())
 
     with method.inference() as lent:
-        whole = Judge().each(lent, judged)
+        whole = mean_scores(lent, judged)
     small = tuple(accuracy(exported.network, data, 2 * t) for t, data in enumerate(judged))
     assert mean(small) >= mean(whole) - 0.03
 
@@ -201,7 +201,7 @@ def test_uncertainty_knows_what_old_tasks_need_without_their_data() -> None:
             )
             smaller = surgeon.without(len(surgeon.order) * 2 // 5)
             old = [task.test for task in tasks[:2] if task.test is not None]
-            kept[which] += mean(Judge().each(smaller, old)) / 2
+            kept[which] += mean(mean_scores(smaller, old)) / 2
     assert kept["with"] > kept["without"] + 0.03
 
 
@@ -315,3 +315,10 @@ def test_a_file_that_computes_something_else_is_not_written(tmp_path: Path) -> N
     with pytest.raises(UnsupportedLayerError, match="The exported file computes something else"):
         formats.write(Forgetful().eval(), tmp_path / "model.pt2", "torch", torch.ones(2, 2))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_a_hundred_times_as_large_is_measured_as_slower() -> None:
+    slow = nn.Sequential(nn.Linear(400, 2000), nn.Linear(2000, 400)).eval()
+    fast = nn.Sequential(nn.Linear(400, 20), nn.Linear(20, 400)).eval()
+    assert speed_up(slow, fast, (torch.randn(256, 400),)) > 3
+    assert node_count(fast[0]) == 20

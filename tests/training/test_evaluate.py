@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from tests.training.small import small_method, small_plan, small_tasks
+from tests.training.small import small_method, small_tasks
 from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
 from uclearn.networks import mlp
 from uclearn.tasks import Task
-from uclearn.training import evaluate, learn, predict
+from uclearn.training import evaluate, predict
 from uclearn.training.evaluate import evaluate_all
 
 
@@ -49,26 +49,13 @@ def test_tasks_to_come_are_tried_with_one_head_only() -> None:
 def test_draws_add_disagreement_and_leave_no_trace() -> None:
     method = UCL(mlp(2, (16,), 3), torch.zeros(1, 2), sigma=0.5)
     x = torch.randn(20, 2)
-    sure, unsure = predict(method, x), predict(method, x, draws=32)
+    sure, unsure = predict(method, x, task=0), predict(method, x, task=0, draws=32)
     assert torch.all(sure.disagreement == 0)
     assert unsure.disagreement.mean() > 0.01
     assert torch.allclose(unsure.probabilities.sum(1), torch.ones(20))
-    assert torch.equal(predict(method, x).probabilities, sure.probabilities)
+    assert torch.equal(predict(method, x, task=0).probabilities, sure.probabilities)
     entropy = -(unsure.probabilities * unsure.probabilities.log()).sum(1)
     assert torch.allclose(unsure.entropy, entropy)
-
-
-def test_a_missing_label_is_inferred_by_the_lowest_entropy() -> None:
-    method, tasks = small_method("finetuning"), small_tasks()
-    learn(method, tasks, small_plan())
-    x = torch.randn(10, 2)
-    free = predict(method, x)
-    each = [predict(method, x, task=t) for t in range(3)]
-    entropies = torch.stack([p.entropy for p in each])
-    assert torch.equal(free.task, entropies.argmin(0))
-    assert torch.equal(free.entropy, entropies.min(0).values)
-    for row, task in enumerate(free.task.tolist()):
-        assert torch.equal(free.probabilities[row], each[task].probabilities[row])
 
 
 def test_a_task_without_test_data_cannot_be_judged() -> None:

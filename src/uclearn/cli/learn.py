@@ -126,8 +126,8 @@ def learn(
 def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
     from torch import nn
 
+    from uclearn.live.blueprint import Standardise
     from uclearn.live.learner import Learner
-    from uclearn.live.standardise import Standardise
     from uclearn.live.table import classes_of
     from uclearn.networks import MultiHead, mlp
     from uclearn.runs.overrides import parse_settings

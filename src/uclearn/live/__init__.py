@@ -4,10 +4,6 @@
 `gate` whether it may stay, writes a `journal`, answers (`answer`, `infer_task`) and keeps itself in
 a `folder`; `suggest` picks a strength from the first tasks.
 
-`capacity` says how much room is left, `widen` makes more of it without a change in what the network
-computes, `export` takes the network out, smaller if wanted (`prune`), and writes it to a file.
-Below them: `anatomy` (what can be resized), `surgery` (resizing, and proof that all still fits),
-`growth` (what methods remember of new nodes), `states` (what they say about nodes), `reliance`
-(which nodes are needed), `surgeon` (takes the others out), `formats` (files) and `judge` (how good,
-how large, how fast).
+`capacity` says how much room is left, `export` takes the network out, smaller if wanted, and writes
+it to a file (`formats`). Networks are made larger and smaller by `uclearn.surgery`.
 """

@@ -11,11 +11,45 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError
-from uclearn.live.standardise import Standardise
 from uclearn.networks.heads import MultiHead
+
+
+class Standardise(nn.Module):
+    """`(x - mean) / scale`, feature by feature; nothing in it is learned.
+
+    Args:
+        features: of an example, (features,).
+
+    >>> layer = Standardise.of(torch.tensor([[0.0, 5.0], [2.0, 5.0]]))
+    >>> layer(torch.tensor([[2.0, 6.0]]))
+    tensor([[1., 1.]])
+    """
+
+    mean: Tensor
+    scale: Tensor
+
+    def __init__(self, features: int) -> None:
+        super().__init__()
+        self.features = features
+        self.register_buffer("mean", torch.zeros(features))
+        self.register_buffer("scale", torch.ones(features))
+
+    @classmethod
+    def of(cls, examples: Tensor) -> Standardise:
+        """By mean and standard deviation of `examples`; a constant feature is only shifted."""
+        layer = cls(examples.shape[1])
+        spread = examples.std(dim=0, correction=0)
+        layer.mean.copy_(examples.mean(dim=0))
+        layer.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
+        return layer
+
+    def forward(self, x: Tensor) -> Tensor:
+        """The same shape."""
+        return (x - self.mean) / self.scale
+
 
 _KINDS: tuple[type[nn.Module], ...] = (
     *(nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d, nn.Conv3d),
@@ -98,59 +132,3 @@ def _settings(module: nn.Module) -> dict[str, Any] | None:
             value = list(value)
         found[name] = value
     return found
-
-
-Sizes = dict[str, list[int]]
-"""By the name of a parameter or buffer its shape; `<features>`: what enters the heads."""
-
-
-def sizes(model: nn.Module) -> Sizes:
-    """The shape of everything in a network but its heads."""
-    found = {
-        name: list(tensor.shape)
-        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
-        if not name.startswith("heads.")
-    }
-    if isinstance(model, MultiHead):
-        found["<features>"] = [model.features]
-    return found
-
-
-_ATTRIBUTES: dict[str, tuple[int, tuple[str, ...]]] = {
-    # of a parameter: its dimension -> the attributes that repeat its length
-    "nodes": (0, ("out_features", "out_channels", "num_features")),
-    "features": (1, ("in_features", "in_channels")),
-}
-
-
-@torch.no_grad()
-def resize_to(model: nn.Module, wanted: Mapping[str, list[int]]) -> nn.Module:
-    """Make each layer as large as `wanted` says, in place; what was there is kept where it was.
-
-    What is new is zero. For Linear, Conv and Embedding layers without groups, and batch norms.
-    """
-    for place, module in model.named_modules():
-        for own in (module._parameters, module._buffers):
-            for name, tensor in list(own.items()):
-                shape = wanted.get(f"{place}.{name}".lstrip("."))
-                if tensor is None or shape is None or list(tensor.shape) == shape:
-                    continue
-                larger = tensor.new_zeros(shape)
-                common = tuple(slice(min(a, b)) for a, b in zip(tensor.shape, shape, strict=True))
-                larger[common] = tensor[common]
-                parameter = isinstance(tensor, nn.Parameter)
-                own[name] = nn.Parameter(larger, tensor.requires_grad) if parameter else larger
-                _tell(module, name, shape)
-    if isinstance(model, MultiHead) and "<features>" in wanted:
-        model.features = wanted["<features>"][0]
-    return model
-
-
-def _tell(module: nn.Module, name: str, shape: list[int]) -> None:
-    if isinstance(module, nn.Embedding):
-        module.num_embeddings, module.embedding_dim = shape
-    elif name == "weight":
-        for dim, attributes in _ATTRIBUTES.values():
-            for attribute in attributes:
-                if hasattr(module, attribute) and dim < len(shape):
-                    setattr(module, attribute, shape[dim])

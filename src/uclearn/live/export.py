@@ -9,6 +9,7 @@ back, run on the same inputs and compared.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,13 +22,13 @@ from torch.utils._pytree import tree_map_only
 from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import export as plain_copy
 from uclearn.live.formats import Format, chosen_format, write
-from uclearn.live.judge import Judge, as_sets, parameters, speed_up
-from uclearn.live.prune import prune as prune_network
-from uclearn.live.surgery import close, tensors
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.node_states import strengths_of
 from uclearn.methods.parts.running_statistics import RunningStatistics
 from uclearn.networks.heads import MultiHead, run
+from uclearn.surgery.prune import mean_scores
+from uclearn.surgery.prune import prune as prune_network
+from uclearn.surgery.resize import close, tensors
 from uclearn.tasks import DataLike, iterate
 from uclearn.training.evaluate import Score, correct
 
@@ -99,10 +100,10 @@ def export(
     (True, 58)
     """
     kind = chosen_format(path, format)
-    sets = as_sets(data)
+    sets = list(data) if isinstance(data, Sequence) else [] if data is None else [data]
     example = _example(example, sets)
     network = _taken_out(method, task, example)
-    judge = Judge(score, head=None if task is None else 0)
+    head = None if task is None else 0
     smaller, removed = network, {}
     if prune is not None:
         if not sets:
@@ -110,12 +111,18 @@ def export(
                 "`data` must be given where `prune` is: held-out examples tell how many nodes can "
                 "go."
             )
-        strengths = strengths_of(method)
         pruned = prune_network(
-            network, sets, prune, strengths=strengths, keep=keep, judge=judge, example=example
+            network,
+            sets,
+            prune,
+            strengths=strengths_of(method),
+            keep=keep,
+            score=score,
+            head=head,
+            example=example,
         )
         smaller, removed = pruned.network, pruned.removed
-    scores = [judge.each(each, sets) for each in (network, smaller)]
+    scores = [mean_scores(each, sets, score, head) for each in (network, smaller)]
     before, after = (_callable(each) for each in (network, smaller))
     difference = 0.0 if path is None else write(after, Path(path), kind, example)
     return Exported(
@@ -210,3 +217,26 @@ def _batch(example: Any, sets: Sequence[DataLike]) -> tuple[Any, ...]:
     if sets:
         return (next(iter(iterate(sets[0], 256))).inputs,)
     return example if isinstance(example, tuple) else (example,)
+
+
+def parameters(network: nn.Module) -> int:
+    """How many numbers a network has learned.
+
+    >>> parameters(nn.Linear(3, 2))
+    8
+    """
+    return sum(parameter.numel() for parameter in network.parameters())
+
+
+@torch.no_grad()
+def speed_up(slow: nn.Module, fast: nn.Module, inputs: tuple[Any, ...], repeats: int = 15) -> float:
+    """How many times as fast `fast` is: the quotient of the shortest of several interleaved runs,
+    which a busy machine disturbs least."""
+    best = [float("inf"), float("inf")]
+    for repeat in range(repeats + 2):  # the first two only warm up
+        for place, network in enumerate((slow, fast)):
+            start = time.perf_counter()
+            network(*inputs)
+            taken = time.perf_counter() - start
+            best[place] = min(best[place], taken) if repeat > 1 else best[place]
+    return best[0] / best[1]

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError
-from uclearn.live.surgery import tensors
+from uclearn.surgery.resize import tensors
 
 Format = Literal["torch", "onnx"]
 _BY_SUFFIX: dict[str, Format] = {".pt2": "torch", ".onnx": "onnx"}

@@ -14,10 +14,10 @@ from typing import Any, Literal
 
 from torch import nn
 
-from uclearn.live.anatomy import widths
 from uclearn.live.gate import Comparison
 from uclearn.storage.jsonl import append_line, read_jsonl
 from uclearn.storage.schema import plain
+from uclearn.surgery.anatomy import widths
 
 JOURNAL_NAME = "journal.jsonl"
 SCHEMA = 1

@@ -25,7 +25,6 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.live import folder as files
 from uclearn.live.aim import Aim, known_task
 from uclearn.live.answer import DRAWS, Answer, classify, regress
-from uclearn.live.blueprint import resize_to, sizes
 from uclearn.live.canaries import divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
@@ -34,13 +33,13 @@ from uclearn.live.gate import Gate
 from uclearn.live.intake import NewData, examples, inputs_only, of_task
 from uclearn.live.journal import Update, node_history, widened
 from uclearn.live.known import Known
-from uclearn.live.outputs import add_outputs
 from uclearn.live.schooling import ClassWeights, weighted
 from uclearn.live.trial import Lesson, Trial
-from uclearn.live.widen import By, widen
 from uclearn.methods.contract import Method
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.networks.heads import MultiHead, has_heads
+from uclearn.surgery.outputs import add_outputs, resize_to, sizes
+from uclearn.surgery.widen import By, widen
 from uclearn.tasks import Data
 from uclearn.tasks.data import generator
 from uclearn.training.losses import Loss, cross_entropy, squared_error

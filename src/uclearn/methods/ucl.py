@@ -250,7 +250,7 @@ class UCL(Method):
 
     def retrace(self, example: Any) -> None:
         """Follow the nodes anew, for whoever resized layers of `model` and what is `held` of them
-        in place (see `uclearn.live.widen`)."""
+        in place (see `uclearn.surgery.widen`)."""
         self.topology = self._trace(example)
         self._tighten()
 

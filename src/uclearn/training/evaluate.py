@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from uclearn.errors import TaskError
 from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method
-from uclearn.networks.heads import MultiHead, has_heads, run
+from uclearn.networks.heads import has_heads, run
 from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import DataLike, Task, TaskSequence
 from uclearn.training.portions import portion
@@ -42,7 +42,7 @@ def evaluate(
     """The mean score on the task's test data, told which task it is; of several processes (`ranks`)
     each goes through a part of them."""
     with method.inference(task.index) as network:
-        return _mean_score(network, _test_data(task), score, size, ranks)
+        return mean_score(network, _test_data(task), score, size, ranks=ranks)
 
 
 @torch.no_grad()
@@ -77,28 +77,15 @@ class Prediction:
 
 
 @torch.no_grad()
-def predict(
-    method: Method, inputs: Any, task: int | None = None, draws: int = 0, learned: int | None = None
-) -> Prediction:
+def predict(method: Method, inputs: Any, task: int, draws: int = 0) -> Prediction:
     """Class probabilities with their uncertainty.
 
     Args:
         method: any method.
         inputs: a batch.
-        task: which task it belongs to; None: each example goes to the head that is least
-            uncertain of it (lowest entropy).
+        task: which task it belongs to; `uclearn.live.infer_task` finds out where that is not known.
         draws: predictions averaged over that many draws of the weights; 0: the means alone.
-        learned: how many tasks to choose from where `task` is None; by default all heads.
     """
-    if task is not None or not has_heads(method.model):
-        index = 0 if task is None else task
-        return _predict_one(method, inputs, index, draws)
-    assert isinstance(method.model, MultiHead)
-    count = len(method.model.heads) if learned is None else learned
-    return _least_uncertain([_predict_one(method, inputs, t, draws) for t in range(count)])
-
-
-def _predict_one(method: Method, inputs: Any, task: int, draws: int) -> Prediction:
     with method.inference(task) as network:
         each = torch.stack(list(_draw_probabilities(network, inputs, task, draws)))
     mean = each.mean(0)
@@ -120,34 +107,26 @@ def _draw_probabilities(network: nn.Module, inputs: Any, task: int, draws: int) 
             yield run(network, inputs, task).softmax(dim=-1)
 
 
-def _least_uncertain(candidates: list[Prediction]) -> Prediction:
-    best = torch.stack([candidate.entropy for candidate in candidates]).argmin(dim=0)  # (batch,)
-    rows = torch.arange(len(best), device=best.device)
-    widest = max(candidate.probabilities.shape[1] for candidate in candidates)
-    padded = torch.stack(
-        [
-            torch.nn.functional.pad(c.probabilities, (0, widest - c.probabilities.shape[1]))
-            for c in candidates
-        ]
-    )
-    return Prediction(
-        probabilities=padded[best, rows],
-        entropy=torch.stack([c.entropy for c in candidates])[best, rows],
-        disagreement=torch.stack([c.disagreement for c in candidates])[best, rows],
-        task=best,
-    )
-
-
 def _entropy(probabilities: Tensor) -> Tensor:
     entropy: Tensor = torch.special.entr(probabilities).sum(dim=-1)
     return entropy
 
 
-def _mean_score(network: nn.Module, data: DataLike, score: Score, size: int, ranks: Ranks) -> float:
+def mean_score(
+    network: nn.Module,
+    data: DataLike,
+    score: Score = correct,
+    size: int = 1024,
+    *,
+    head: int | None = None,
+    ranks: Ranks = ALONE,
+) -> float:
+    """The mean over all examples of the score of `network`, as it is; `head` None: that of each
+    example's own task."""
     total, count = 0.0, 0.0
     device = next(network.parameters()).device
     for batch in portion(data, size, ranks):
-        outputs = run(network, batch.inputs.to(device), batch.task)
+        outputs = run(network, batch.inputs.to(device), batch.task if head is None else head)
         total += float(score(outputs, batch.targets.to(device)).sum())
         count += len(batch.targets)
     total, count = ranks.sum(total, count)

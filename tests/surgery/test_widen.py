@@ -11,14 +11,14 @@ import torch.nn.functional as F
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
-from tests.live.networks import NETWORKS, answers, build, make_certain
+from tests.surgery.networks import NETWORKS, answers, build, make_certain
 from uclearn import UCL, Method
 from uclearn.errors import SettingError, UnsupportedLayerError
-from uclearn.live.anatomy import widths
-from uclearn.live.widen import widen, widen_network
 from uclearn.methods.hat import HAT
 from uclearn.methods.registry import build as build_method
 from uclearn.networks import MultiHead, mlp, run
+from uclearn.surgery.anatomy import widths
+from uclearn.surgery.widen import widen, widen_network
 from uclearn.topology import trace
 
 

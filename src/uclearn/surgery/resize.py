@@ -19,9 +19,9 @@ from torch.overrides import TorchFunctionMode
 from torch.utils._pytree import tree_flatten
 
 from uclearn.errors import UnsupportedLayerError
-from uclearn.live.anatomy import OUTPUT, TRUNK, Anatomy, examine
 from uclearn.methods.contract import lent
 from uclearn.networks.heads import MultiHead
+from uclearn.surgery.anatomy import OUTPUT, TRUNK, Anatomy, examine
 from uclearn.topology import node_count
 
 NEW = -1

@@ -1,19 +1,138 @@
-"""Takes nodes out of a network, the least relied on first."""
+"""A smaller network that does the same job: without the nodes that no task relies on.
+
+Whole nodes and channels go, with every weight that reads them, so what remains is an ordinary dense
+network. What a sum ties together goes together or stays. A node that goes is replaced by its mean,
+where the bias of what reads it can stand for that: exact where the node put out the same number
+whatever it was shown. How many go is found by trying on held-out data: as many, in the order of
+their scores (see `reliance`), as the accuracy allows.
+"""
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
-from uclearn.live.anatomy import Anatomy, examine
-from uclearn.live.reliance import arriving, scores
-from uclearn.live.surgery import Cut, Cuts, node_axis, outputs, resize, verify, whole
+from uclearn.surgery.anatomy import Anatomy, examine
+from uclearn.surgery.reliance import arriving, scores
+from uclearn.surgery.resize import Cut, Cuts, node_axis, outputs, resize, verify, whole
+from uclearn.tasks import DataLike, iterate
 from uclearn.topology import node_count, node_dim
+from uclearn.training.evaluate import Score, correct, mean_score
+
+LEVELS = 16
+"""Sizes that are tried from the smallest network up, before the exact size is bisected."""
+MEASURED = 2048
+"""Examples of each data set on which activations are measured."""
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """A smaller network and what it cost."""
+
+    network: nn.Module
+    removed: dict[str, int]
+    """How many nodes each layer lost; layers that lost none are left out."""
+    before: tuple[float, ...]
+    """The score on each data set, of the whole network."""
+    after: tuple[float, ...]
+    """The same for the smaller one."""
+
+
+def prune(
+    network: nn.Module,
+    data: DataLike | Sequence[DataLike],
+    tolerance: float,
+    *,
+    strengths: Mapping[str, Tensor] | None = None,
+    keep: Iterable[str] = (),
+    score: Score = correct,
+    head: int | None = None,
+    example: Any = None,
+) -> Pruned:
+    """Remove as many nodes as can go without losing more than `tolerance` on any of the `data`.
+
+    Every data set is judged by itself, so that one task does not pay for the others. The number of
+    nodes is chosen on these data: for an unbiased estimate judge the result on others.
+
+    Args:
+        network: a plain network; a copy of it is cut.
+        data: held-out examples, such as one validation set for each task.
+        tolerance: how much of the mean score (accuracy, between 0 and 1) may be lost.
+        strengths: per layer (nodes,), as `UCL.strengths()` gives them.
+        keep: layers that keep all of their nodes.
+        score: (outputs, targets) -> one number per example, by default 1 where the label is right.
+        head: the head that is scored; None: each example's own.
+        example: a small batch of inputs; None: the first of the data.
+    """
+    if not 0 <= tolerance < 1:
+        raise SettingError(
+            f"`prune` must lie between 0 and 1, got {tolerance}. It is how much accuracy may be "
+            "lost on the held-out data: 0.01 is one point."
+        )
+    sets = list(data) if isinstance(data, Sequence) else [data]
+    if not sets or not all(map(len, sets)):
+        raise SettingError("`data` must hold at least one example in each data set, got none.")
+    device = next(network.parameters()).device
+    example = next(_inputs(sets, device))[:2] if example is None else example
+    surgeon = Surgeon(network, example, _inputs(sets, device), strengths or {}, keep)
+    surgeon.rehearse()
+    before = mean_scores(network, sets, score, head)
+    fewest = [own - tolerance - 1e-9 for own in before]  # 0.9 - 0.1 is not quite 0.8
+
+    def good(count: int) -> bool:
+        after = mean_scores(surgeon.without(count), sets, score, head)
+        return all(own >= limit for own, limit in zip(after, fewest, strict=True))
+
+    count = largest(good, len(surgeon.order))
+    smaller = surgeon.without(count)
+    surgeon.verify(smaller, count)
+    after = mean_scores(smaller, sets, score, head)
+    return Pruned(smaller, surgeon.removed(count), before, after)
+
+
+def mean_scores(
+    network: nn.Module, sets: Sequence[DataLike], score: Score = correct, head: int | None = None
+) -> tuple[float, ...]:
+    """The mean score of a network on each data set, in evaluation mode; arguments as of `prune`."""
+    network.eval()
+    with torch.no_grad():
+        return tuple(mean_score(network, data, score, head=head) for data in sets)
+
+
+def largest(good: Callable[[int], bool], most: int) -> int:
+    """A count from 0 to `most` that is good, with a next one that is not; 0 counts as good.
+
+    Accuracy on few examples goes up and down, so a number of levels is tried from the top before
+    the last step is bisected.
+
+    >>> largest(lambda count: count <= 5, 100)
+    5
+    """
+    high = most + 1
+    for level in range(LEVELS, 0, -1):
+        low = most * level // LEVELS
+        if low < high and good(low):
+            break
+        high = low
+    else:
+        low = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if good(middle) else (low, middle)
+    return low
+
+
+def _inputs(sets: Sequence[DataLike], device: torch.device) -> Iterator[Tensor]:
+    for data in sets:
+        for batch in islice(iterate(data, 256), MEASURED // 256):
+            yield batch.inputs.to(device)
 
 
 class Surgeon:

@@ -30,8 +30,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.conv import _ConvNd, _ConvTransposeNd
 
-from uclearn.live.anatomy import Anatomy
-from uclearn.live.surgery import node_axis, outputs
+from uclearn.surgery.anatomy import Anatomy
+from uclearn.surgery.resize import node_axis, outputs
 from uclearn.topology import node_dim
 
 

@@ -9,15 +9,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.live.networks import NETWORKS, answers, build
+from tests.surgery.networks import NETWORKS, answers, build
 from uclearn.errors import SettingError, UnsupportedLayerError
-from uclearn.live.anatomy import examine, widths
-from uclearn.live.judge import Judge, parameters, speed_up
-from uclearn.live.prune import largest, prune
-from uclearn.live.reliance import arriving, feature_shares, scores
-from uclearn.live.surgeon import Surgeon
+from uclearn.live.export import parameters
+from uclearn.surgery.anatomy import examine, widths
+from uclearn.surgery.prune import Surgeon, largest, mean_scores, prune
+from uclearn.surgery.reliance import arriving, feature_shares, scores
 from uclearn.tasks import Data
-from uclearn.topology import node_count, node_dim
+from uclearn.topology import node_dim
 
 
 def labelled(net: nn.Module, x: Tensor) -> Data:
@@ -45,9 +44,10 @@ def test_nodes_that_nobody_reads_go_and_nothing_changes(name: str) -> None:
     free = [n for n in widths(net) if n not in examine(net, x).obstacles]
     for layer in free:
         read_nothing_of(net, x, layer, 1)
-    exact = Judge(score=lambda outputs, targets: -(outputs - targets).abs().amax(1))
     head = answers(net, x)[0]
-    pruned = prune(net, Data(x, head), 1e-5, judge=exact)
+    pruned = prune(
+        net, Data(x, head), 1e-5, score=lambda outputs, exact: -(outputs - exact).abs().amax(1)
+    )
     assert pruned.removed.keys() == set(free)
     for before, after in zip(answers(net, x), answers(pruned.network, x), strict=True):
         torch.testing.assert_close(after, before, rtol=1e-4, atol=1e-5)
@@ -166,7 +166,7 @@ def test_the_tolerance_is_kept_on_every_data_set() -> None:
         pruned = prune(net, sets, tolerance)
         assert pruned.before == (1.0, 1.0)
         assert min(pruned.after) >= 1 - tolerance - 1e-9
-        assert pruned.after == Judge().each(pruned.network, sets)
+        assert pruned.after == mean_scores(pruned.network, sets)
     assert pruned.removed
 
 
@@ -251,10 +251,3 @@ def test_no_data() -> None:
     for none in ([], [Data(x[:0], torch.zeros(0, dtype=torch.int64))]):
         with pytest.raises(SettingError, match="`data` must hold at least one example"):
             prune(net, none, 0.1)
-
-
-def test_a_network_a_hundred_times_as_large_is_measured_as_slower() -> None:
-    slow = nn.Sequential(nn.Linear(400, 2000), nn.Linear(2000, 400)).eval()
-    fast = nn.Sequential(nn.Linear(400, 20), nn.Linear(20, 400)).eval()
-    assert speed_up(slow, fast, (torch.randn(256, 400),)) > 3
-    assert node_count(fast[0]) == 20

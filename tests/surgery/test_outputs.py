@@ -11,9 +11,9 @@ from torch import Tensor, nn
 from tests.live.months import PLAN, accuracy, learner, month, state
 from uclearn.errors import UnsupportedLayerError
 from uclearn.live.learner import Learner
-from uclearn.live.outputs import add_outputs, output_layer
 from uclearn.networks import mlp
 from uclearn.networks.heads import run
+from uclearn.surgery.outputs import add_outputs, output_layer, resize_to, sizes
 
 METHODS = ["finetuning", "ucl", "ewc", "si", "mas", "rwalk", "hat", "ucl+replay"]
 
@@ -92,3 +92,16 @@ def test_a_method_whose_memory_does_not_fit_says_so() -> None:
     x, y = month(1)
     with pytest.raises(UnsupportedLayerError, match="Classes cannot be added under LwF"):
         ours.learn((x, y + 1), "february", classes=3)
+
+
+def test_resizing_keeps_what_was_there() -> None:
+    network = mlp(3, (4,), 2)
+    wanted = sizes(mlp(3, (6,), 2))
+    before = [p.detach().clone() for p in network.parameters()]
+    resize_to(network, wanted)
+    assert sizes(network) == wanted
+    assert network[0].out_features == 6  # type: ignore[index]
+    assert network[2].in_features == 6  # type: ignore[index]
+    for old, new in zip(before, network.parameters(), strict=True):
+        assert torch.equal(new[tuple(slice(n) for n in old.shape)], old)
+        assert float(new.detach().sum()) == pytest.approx(float(old.sum()), abs=1e-6)

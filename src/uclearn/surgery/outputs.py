@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import UclearnError, UnsupportedLayerError
-from uclearn.live.blueprint import resize_to, sizes
 from uclearn.methods.contract import Method, lent
+from uclearn.networks.heads import MultiHead
 
 Build = Callable[[nn.Module], Method]
 
@@ -114,3 +114,59 @@ def _transplanted(old: dict[str, Tensor], new: dict[str, Tensor]) -> dict[str, T
 def _larger(grown: Tensor, tensor: Tensor) -> bool:
     same = grown.shape == tensor.shape or grown.dim() != tensor.dim()
     return not same and all(a >= b for a, b in zip(grown.shape, tensor.shape, strict=True))
+
+
+Sizes = dict[str, list[int]]
+"""By the name of a parameter or buffer its shape; `<features>`: what enters the heads."""
+
+
+def sizes(model: nn.Module) -> Sizes:
+    """The shape of everything in a network but its heads."""
+    found = {
+        name: list(tensor.shape)
+        for name, tensor in [*model.named_parameters(), *model.named_buffers()]
+        if not name.startswith("heads.")
+    }
+    if isinstance(model, MultiHead):
+        found["<features>"] = [model.features]
+    return found
+
+
+_ATTRIBUTES: dict[str, tuple[int, tuple[str, ...]]] = {
+    # of a parameter: its dimension -> the attributes that repeat its length
+    "nodes": (0, ("out_features", "out_channels", "num_features")),
+    "features": (1, ("in_features", "in_channels")),
+}
+
+
+@torch.no_grad()
+def resize_to(model: nn.Module, wanted: Mapping[str, list[int]]) -> nn.Module:
+    """Make each layer as large as `wanted` says, in place; what was there is kept where it was.
+
+    What is new is zero. For Linear, Conv and Embedding layers without groups, and batch norms.
+    """
+    for place, module in model.named_modules():
+        for own in (module._parameters, module._buffers):
+            for name, tensor in list(own.items()):
+                shape = wanted.get(f"{place}.{name}".lstrip("."))
+                if tensor is None or shape is None or list(tensor.shape) == shape:
+                    continue
+                larger = tensor.new_zeros(shape)
+                common = tuple(slice(min(a, b)) for a, b in zip(tensor.shape, shape, strict=True))
+                larger[common] = tensor[common]
+                parameter = isinstance(tensor, nn.Parameter)
+                own[name] = nn.Parameter(larger, tensor.requires_grad) if parameter else larger
+                _tell(module, name, shape)
+    if isinstance(model, MultiHead) and "<features>" in wanted:
+        model.features = wanted["<features>"][0]
+    return model
+
+
+def _tell(module: nn.Module, name: str, shape: list[int]) -> None:
+    if isinstance(module, nn.Embedding):
+        module.num_embeddings, module.embedding_dim = shape
+    elif name == "weight":
+        for dim, attributes in _ATTRIBUTES.values():
+            for attribute in attributes:
+                if hasattr(module, attribute) and dim < len(shape):
+                    setattr(module, attribute, shape[dim])

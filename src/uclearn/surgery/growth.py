@@ -12,8 +12,6 @@ from torch import Tensor, nn
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian.layers import softplus_inverse
 from uclearn.gaussian.norms import tracking_norms
-from uclearn.live.anatomy import Anatomy
-from uclearn.live.surgery import NEW, Cut, Cuts, cut_values, pick
 from uclearn.methods.contract import Method
 from uclearn.methods.ewc import EWC
 from uclearn.methods.finetuning import FineTuning
@@ -25,6 +23,8 @@ from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
+from uclearn.surgery.anatomy import Anatomy
+from uclearn.surgery.resize import NEW, Cut, Cuts, cut_values, pick
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def require_growable(method: Method) -> None:
         raise UnsupportedLayerError(
             f"A network under {kind.__name__} cannot be widened: it is not known what its memory "
             f"should hold for new nodes. These can: {known}; "
-            "uclearn.live.growth.register_growth teaches it another."
+            "uclearn.surgery.growth.register_growth teaches it another."
         )
 
 
