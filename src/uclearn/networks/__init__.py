@@ -1,8 +1,7 @@
 """Plain torch networks: no Bayesian twins, no masked twins; methods convert what they get."""
 
-from uclearn.networks.conv import cifar_network, omniglot_network
+from uclearn.networks.build import cifar_network, mlp, omniglot_network
 from uclearn.networks.heads import MultiHead, has_heads, head_names, run, run_trunk
-from uclearn.networks.mlp import mlp
 
 __all__ = [
     "MultiHead",

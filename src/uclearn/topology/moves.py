@@ -8,8 +8,7 @@ import torch
 from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
-from uclearn.topology.call import Call
-from uclearn.topology.sets import EMPTY, NodeSets
+from uclearn.topology.sets import EMPTY, Call, NodeSets
 
 _MOVED = ("self", "input", "weight", "tensors", "src", "source", "values")
 """Arguments whose elements turn up in the result; others (indices, masks) say where to."""

@@ -24,7 +24,6 @@ from __future__ import annotations
 import torch
 from torch._ops import OpOverload
 
-from uclearn.topology.call import Rule, twin_name
 from uclearn.topology.moves import (
     choose,
     elementwise,
@@ -36,16 +35,20 @@ from uclearn.topology.moves import (
     put,
     scatter,
 )
-from uclearn.topology.sums import (
+from uclearn.topology.sets import Rule, twin_name
+from uclearn.topology.unions import (
     FACTORS,
+    adaptive_pool,
     attention,
+    filtered,
     gated,
     loss,
     matrix_product,
+    pool,
     reduce,
+    resample,
     select_largest,
 )
-from uclearn.topology.windows import adaptive_pool, filtered, pool, resample
 
 
 def rule_for(operation: OpOverload) -> Rule | None:

@@ -1,13 +1,19 @@
-"""Sets of nodes, each known by one number, so that a tensor of numbers can stand for a tensor of
-sets and be reshaped, sliced and concatenated by the very operations that moved the data."""
+"""What the rules speak of: sets of nodes, where in memory they stand, and one operation.
+
+Each set of nodes is known by one number, so that a tensor of numbers can stand for a tensor of sets
+and be reshaped, sliced and concatenated by the very operations that moved the data.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, UntypedStorage
+from torch._ops import OpOverload
 
 EMPTY = 0
 
@@ -76,3 +82,113 @@ class NodeSets:
             half = (rows.shape[1] + 1) // 2
             rows = self.union(rows[:, :half], rows[:, -half:])
         return rows[:, 0]
+
+
+class SetsInMemory:
+    """The set number of every element, kept per storage: slices, transposes and other views of a
+    tensor share one storage, so that each of them sees what is written through any other.
+
+    >>> memory, x = SetsInMemory(NodeSets()), torch.zeros(2, 3)
+    >>> memory.write(x.t()[0], torch.tensor([4, 5]))
+    >>> memory.read(x).tolist()
+    [[4, 0, 0], [5, 0, 0]]
+    """
+
+    def __init__(self, sets: NodeSets) -> None:
+        self._sets = sets
+        # the storage is kept beside its table, so that its address stays its own
+        self._tables: dict[int, tuple[UntypedStorage, Tensor]] = {}
+
+    def knows(self, tensor: Tensor) -> bool:
+        """Whether anything was ever written where this tensor lies."""
+        return tensor.layout is torch.strided and address(tensor) in self._tables
+
+    def read(self, tensor: Tensor) -> Tensor:
+        """Set numbers shaped like `tensor`; zeros for inputs, parameters and constants."""
+        if not self.knows(tensor):
+            return self._sets.blank(()).expand(tensor.shape)
+        numbers = self._place(tensor)
+        return self._sets.merge(numbers, (-1,)) if tensor.is_complex() else numbers
+
+    def write(self, tensor: Tensor, numbers: Tensor) -> None:
+        """From now on these sets stand where `tensor` lies."""
+        if not self.knows(tensor):
+            storage = tensor.untyped_storage()
+            table = self._sets.blank((storage.nbytes() // _unit(tensor),))
+            self._tables[address(tensor)] = (storage, table)
+        self._place(tensor).copy_(numbers.unsqueeze(-1) if tensor.is_complex() else numbers)
+
+    def _place(self, tensor: Tensor) -> Tensor:
+        shape, stride = list(tensor.shape), list(tensor.stride())
+        offset = int(tensor.storage_offset())
+        if tensor.is_complex():  # as the pairs of real numbers that it consists of
+            shape, stride, offset = [*shape, 2], [*(2 * s for s in stride), 1], 2 * offset
+        _, table = self._tables[address(tensor)]
+        return table.as_strided(shape, stride, offset)
+
+
+def address(tensor: Tensor) -> int:
+    """What all tensors that share memory have in common, and no others."""
+    storage = tensor.untyped_storage()
+    return storage.data_ptr() or storage._cdata  # on the meta device there are no data
+
+
+def _unit(tensor: Tensor) -> int:
+    return tensor.element_size() // 2 if tensor.is_complex() else tensor.element_size()
+
+
+Bound = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One operation as it was called, seen twice: with its data and with identities instead."""
+
+    operation: OpOverload
+    data: Bound
+    """Its arguments by name, in the order of its schema, defaults filled in."""
+    numbers: Bound
+    """The same, with a tensor of set numbers in place of every tensor."""
+    output: Any
+
+    @property
+    def name(self) -> str:
+        """What it is called, in place or not: `relu` for `relu_`."""
+        return twin_name(self.operation)
+
+    @property
+    def result(self) -> Tensor:
+        """Its output, or the first of several."""
+        first: Tensor = self.output if isinstance(self.output, Tensor) else self.output[0]
+        return first
+
+    def operands(self) -> list[Tensor]:
+        """The set numbers of every tensor that it was given as such."""
+        return [value for value in self.numbers.values() if isinstance(value, Tensor)]
+
+    def every_output(self, numbers: Tensor) -> Any:
+        """The same set numbers for each of its outputs (values and their indices)."""
+        return numbers if isinstance(self.output, Tensor) else tuple(numbers for _ in self.output)
+
+
+Rule = Callable[[NodeSets, Call], Any]
+"""What an operation does to identities: set numbers shaped like its output, or None for a result
+that no node has made."""
+
+
+def twin_name(operation: OpOverload) -> str:
+    """The name of the operation that does the same, but not in place."""
+    name: str = operation.overloadpacket.__name__
+    return name if name.endswith("__") else name.removesuffix("_")
+
+
+def bind(operation: OpOverload, args: Any, kwargs: Any) -> Bound:
+    """The arguments by name. A place for the output (`out=`) is no argument."""
+    schema = operation._schema.arguments
+    given = {**dict(zip([a.name for a in schema], args, strict=False)), **kwargs}
+    return {a.name: given.get(a.name, a.default_value) for a in schema if not a.is_out}
+
+
+def as_list(value: int | Sequence[int]) -> list[int]:
+    """Sizes are given as one number or as one per dimension."""
+    return [value] if isinstance(value, int) else list(value)

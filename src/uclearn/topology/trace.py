@@ -1,4 +1,12 @@
-"""Run a model once and follow every node from the layer that makes it to those that read it."""
+"""Run a model once and follow every node from the layer that makes it to those that read it.
+
+`ties` then looks at the result the other way round, from nodes to what reads them: which nodes
+stand or fall together, and with which features. A sum of two branches makes one feature out of two
+nodes. Take one of the nodes away and the shapes no longer fit: both go, with every feature that
+either of them feeds, or both stay. Nodes that are tied like that, directly or through others, form
+a group, and every input feature of every layer belongs to exactly one group, or to none if no node
+feeds it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from uclearn.topology.modules import Modules
+from uclearn.topology.watch import ModuleWatcher
 
 
 @dataclass(frozen=True)
@@ -92,13 +100,13 @@ def trace(
     model, layers, followed, opaque = copy.deepcopy(
         (model, dict(layers), dict(followed or {}), dict(opaque or {}))
     )
-    modules = Modules(layers, followed, opaque)
-    modules.attach(model)
+    watcher = ModuleWatcher(layers, followed, opaque)
+    watcher.attach(model)
     model.eval()  # every module, dropout and the noise of Gaussian layers included
     example = tree_map_only(Tensor, torch.clone, example)
-    modules.operations.watch(lambda: (call or _call)(model, example))
-    tables = {name: _table(sets, modules.total) for name, sets in modules.sources().items()}
-    return Topology(modules.offsets, modules.total, tables, frozenset(modules.swallowed))
+    watcher.operations.watch(lambda: (call or _call)(model, example))
+    tables = {name: _table(sets, watcher.total) for name, sets in watcher.sources().items()}
+    return Topology(watcher.offsets, watcher.total, tables, frozenset(watcher.swallowed))
 
 
 def _call(model: nn.Module, example: Any) -> Any:
@@ -108,3 +116,52 @@ def _call(model: nn.Module, example: Any) -> Any:
 def _table(sources: Sequence[frozenset[int]], filler: int) -> Tensor:
     most = max(1, *map(len, sources))
     return torch.tensor([[*sorted(row), *[filler] * (most - len(row))] for row in sources])
+
+
+NOBODY = -1
+"""The group of a feature that no node feeds."""
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Groups of nodes that can only be resized together, numbered from 0."""
+
+    count: int
+    of_nodes: Tensor
+    """(total,) the group of each node."""
+    of_features: Mapping[str, Tensor]
+    """Per layer and normalisation (features,): the group that feeds each input feature, or
+    `NOBODY`."""
+
+
+def ties(topology: Topology) -> Ties:
+    """Find the groups.
+
+    >>> from torch import nn
+    >>> from uclearn.topology import trace
+    >>> net = nn.Sequential(nn.Conv1d(1, 2, 1), nn.Flatten(), nn.Linear(6, 1))
+    >>> found = ties(trace(net, torch.zeros(1, 1, 3), {"0": net[0], "2": net[2]}))
+    >>> found.of_nodes
+    tensor([0, 1, 2])
+    >>> found.of_features["2"]
+    tensor([0, 0, 0, 1, 1, 1])
+    """
+    leader = list(range(topology.total))
+
+    def find(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for table in topology.sources.values():
+        for first, *others in table.unique(dim=0).tolist():
+            for other in others:
+                if other < topology.total:
+                    low, high = sorted((find(first), find(other)))
+                    leader[high] = low
+    leaders = torch.tensor([find(node) for node in range(topology.total)], dtype=torch.int64)
+    numbers, of_nodes = leaders.unique(return_inverse=True)
+    padded = torch.cat([of_nodes, torch.tensor([NOBODY])])
+    of_features = {name: padded[table[:, 0]] for name, table in topology.sources.items()}
+    return Ties(len(numbers), of_nodes, of_features)

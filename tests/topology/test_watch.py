@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tests.topology.compare import Net, sources, trace_all
 from uclearn.errors import UnsupportedLayerError
 from uclearn.topology import node_count, rules, trace
-from uclearn.topology.call import Call
+from uclearn.topology.sets import Call
 
 UNKNOWN: dict[str, Callable[[Tensor], Any]] = {
     "sort": lambda x: x.sort(1)[0],

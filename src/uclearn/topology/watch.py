@@ -1,0 +1,279 @@
+"""What watches a forward pass: its single operations, and its modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch._ops import OpOverload
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map_only
+
+from uclearn.errors import UnsupportedLayerError
+from uclearn.topology.rules import rule_for
+from uclearn.topology.sets import Call, NodeSets, Rule, SetsInMemory, address, bind
+
+_CONVOLUTIONS = (
+    nn.modules.conv._ConvNd  # every convolution of torch, transposed ones included
+)
+
+
+def node_dim(layer: nn.Module) -> int:
+    """The dimension of a layer's output (and input) that counts nodes, from the end."""
+    if isinstance(layer, _CONVOLUTIONS):
+        return -1 - len(layer.kernel_size)
+    return -1
+
+
+def node_count(layer: nn.Module) -> int:
+    """How many nodes a layer makes: output features, channels or embedding dimensions."""
+    for attribute in ("out_features", "out_channels", "embedding_dim"):
+        if hasattr(layer, attribute):
+            return int(getattr(layer, attribute))
+    raise UnsupportedLayerError(
+        f"{type(layer).__name__} has no nodes that could be counted. Give it an attribute "
+        "`out_features` that says how many features it puts out."
+    )
+
+
+class OperationWatcher(TorchDispatchMode):
+    """Sees every operation and keeps, for each place in memory, its set of nodes.
+
+    Args:
+        parameters: to which layer each parameter belongs.
+    """
+
+    def __init__(self, parameters: Mapping[Tensor, str]) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.sets = NodeSets()
+        self.memory = SetsInMemory(self.sets)
+        self.within: list[str] = []
+        """The modules that are running, the innermost last."""
+        self.resting = 0
+        """More than 0 inside of modules that are taken as a whole."""
+        self._owners = {address(p): name for p, name in parameters.items()}
+        self._refusal: UnsupportedLayerError | None = None
+
+    def watch(self, forward: Callable[[], Any]) -> None:
+        """Follow one forward pass."""
+        # Below autograd an operation arrives whole (`layer_norm`, not its parts), and what the
+        # model caches stays an ordinary tensor, as it would not in inference mode.
+        try:
+            with torch.no_grad(), torch._C._AutoDispatchBelowAutograd(), self:
+                forward()
+        except TypeError:  # operators such as `@` and `//` turn a refusal into one of their own
+            if self._refusal is None:
+                raise
+        if self._refusal is not None:
+            raise self._refusal
+
+    def __torch_dispatch__(
+        self, func: OpOverload, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
+        kwargs = kwargs or {}
+        if self.resting:
+            return func(*args, **kwargs)
+        data = bind(func, args, kwargs)
+        self._check_owners(func, _tensors(data))
+        numbers = tree_map_only(Tensor, self.memory.read, data)
+        if not any(bool(n.any()) for n in _tensors(numbers)):
+            return func(*args, **kwargs)
+        rule = rule_for(func)
+        if rule is None:
+            return self._follow_parts(func, args, kwargs)
+        output = func(*args, **kwargs)
+        outputs = _tensors(output)
+        # a view lies where everything is known already
+        if func._schema.is_mutable or not all(map(self.memory.knows, outputs)):
+            self._record(outputs, rule, Call(func, data, numbers, output))
+        return output
+
+    def _follow_parts(self, func: OpOverload, args: Any, kwargs: Any) -> Any:
+        with self:
+            output = func.decompose(*args, **kwargs)
+        if output is NotImplemented:
+            raise self._cannot_follow(func)
+        return output
+
+    def _record(self, outputs: list[Tensor], rule: Rule, call: Call) -> None:
+        try:
+            found = rule(self.sets, call)
+        except Exception as error:  # a form of the operation that its rule did not foresee
+            raise self._cannot_follow(call.operation) from error
+        if found is None:
+            return
+        numbers = _tensors(found)
+        if [n.shape for n in numbers] != [t.shape for t in outputs]:
+            raise self._cannot_follow(call.operation)
+        for tensor, number in zip(outputs, numbers, strict=True):
+            self.memory.write(tensor, number)
+
+    def _check_owners(self, func: OpOverload, tensors: list[Tensor]) -> None:
+        """A weight is held by the nodes that it joins; used outside of its layer, it joins others.
+
+        Views and `type_as` only look at its shape or type.
+        """
+        strided = [t for t in tensors if t.layout is torch.strided]
+        owners = {self._owners.get(address(t)) for t in strided}
+        used = owners - {None}
+        if used and None in owners and not func.is_view and _name(func) != "type_as":
+            raise self._refuse(
+                f"The operation `{_name(func)}` in {self._place()} uses a parameter of the layer "
+                f"`{used.pop()}` outside of that layer, so it is not known which nodes its weights "
+                "join. Call the layer itself, or name it in `plain`."
+            )
+
+    def _cannot_follow(self, func: OpOverload) -> UnsupportedLayerError:
+        return self._refuse(
+            f"The operation `{_name(func)}` in {self._place()} cannot be followed: it is not known "
+            "which nodes its result comes from. Use an operation that has a rule "
+            "(uclearn.topology.rules lists them), or name that module in `plain`, so that what it "
+            "puts out counts as an input of the network."
+        )
+
+    def _place(self) -> str:
+        return self.within[-1] if self.within else "the model"
+
+    def _refuse(self, message: str) -> UnsupportedLayerError:
+        self._refusal = self._refusal or UnsupportedLayerError(message)
+        return self._refusal
+
+
+def _name(func: OpOverload) -> str:
+    return str(func.overloadpacket.__name__)
+
+
+def _tensors(tree: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Tensor)]
+
+
+Finish = Callable[[str, nn.Module, list[Any], Any], Any]
+
+
+class ModuleWatcher:
+    """Notes which nodes arrive at each layer, and that what leaves it are its own nodes."""
+
+    def __init__(
+        self,
+        layers: Mapping[str, nn.Module],
+        followed: Mapping[str, nn.Module],
+        opaque: Mapping[str, nn.Module],
+    ) -> None:
+        self.layers, self.followed, self.opaque = layers, followed, opaque
+        self.offsets: dict[str, int] = {}
+        self.total = 0
+        for name, layer in layers.items():
+            self.offsets[name] = self.total
+            self.total += node_count(layer)
+        held = {**layers, **followed}
+        self.operations = OperationWatcher(
+            {p: name for name in held for p in held[name].parameters()}
+        )
+        self._sets, self._memory = self.operations.sets, self.operations.memory
+        self._arrived: dict[str, Tensor] = {}
+        self.swallowed: set[int] = set()
+        """The nodes that enter opaque modules."""
+
+    def sources(self) -> dict[str, list[frozenset[int]]]:
+        """For each layer the nodes that feed each of its input features."""
+        missing = [n for n in (*self.layers, *self.followed) if n not in self._arrived]
+        if missing:
+            raise UnsupportedLayerError(
+                f"These layers were not used when the model ran on the example: "
+                f"{', '.join(missing)}. Give an example that reaches every layer, or name the "
+                "layers in `plain`."
+            )
+        return {
+            name: [self._sets.members(number) for number in numbers.tolist()]
+            for name, numbers in self._arrived.items()
+        }
+
+    def attach(self, model: nn.Module) -> None:
+        """Watch by hooks; inside of a layer single operations need not be followed."""
+        groups: tuple[tuple[Mapping[str, nn.Module], Finish], ...] = (
+            (self.layers, self._leave_layer),
+            (self.followed, self._leave_followed),
+            (self.opaque, self._leave_opaque),
+        )
+        special = {
+            id(module): (name, finish) for group, finish in groups for name, module in group.items()
+        }
+        for place, module in model.named_modules():
+            name, finish = special.get(id(module), (place, None))
+            module.register_forward_pre_hook(self._enter(name, finish is not None))
+            leave = self._leave(name, finish)
+            module.register_forward_hook(leave, with_kwargs=True, always_call=True)
+
+    def _enter(self, name: str, closed: bool) -> Callable[..., None]:
+        def hook(module: nn.Module, arguments: Any) -> None:
+            kind = type(module).__name__
+            self.operations.within.append(f"{name or 'the model itself'} ({kind})")
+            self.operations.resting += closed
+
+        return hook
+
+    def _leave(self, name: str, finish: Finish | None) -> Callable[..., Any]:
+        def hook(module: nn.Module, arguments: Any, named: dict[str, Any], output: Any) -> Any:
+            self.operations.within.pop()
+            if finish is None:
+                return None
+            try:
+                if output is None:  # the module raised
+                    return None
+                return finish(name, module, [*arguments, *named.values()], output)
+            finally:
+                self.operations.resting -= 1
+
+        return hook
+
+    def _leave_layer(
+        self, name: str, module: nn.Module, given: list[Any], output: Tensor
+    ) -> Tensor:
+        dim, input = node_dim(module), given[0]
+        if input.is_floating_point():
+            self._note_arrival(name, input, [dim])
+        else:  # an embedding reads indices, which are inputs of the network
+            self._arrived[name] = self._sets.blank((int(module.num_embeddings),))  # type: ignore[arg-type]
+        first = self.offsets[name]
+        nodes = [self._sets.number({first + i}) for i in range(node_count(module))]
+        numbers = torch.tensor(nodes, device="cpu").view(-1, *[1] * (-1 - dim))
+        return self._made(output, numbers.expand(output.shape))
+
+    def _leave_followed(
+        self, name: str, module: nn.Module, given: list[Any], output: Tensor
+    ) -> Tensor:
+        input = given[0]
+        self._note_arrival(name, input, _feature_dims(module, input))
+        return self._made(output, self._memory.read(input))
+
+    def _leave_opaque(self, name: str, module: nn.Module, given: list[Any], output: Any) -> Any:
+        for tensor in tree_flatten(given)[0]:
+            if isinstance(tensor, Tensor):
+                for number in self._memory.read(tensor).unique().tolist():
+                    self.swallowed |= self._sets.members(number)
+        return tree_map_only(Tensor, torch.clone, output)  # new memory: nobody's
+
+    def _made(self, output: Tensor, numbers: Tensor) -> Tensor:
+        own = output.clone()  # a layer may hand out memory that others see too
+        self._memory.write(own, numbers)
+        return own
+
+    def _note_arrival(self, name: str, tensor: Tensor, dims: Iterable[int]) -> None:
+        kept = {d % tensor.dim() for d in dims}
+        others = [d for d in range(tensor.dim()) if d not in kept]
+        features = self._sets.merge(self._memory.read(tensor), others).reshape(-1)
+        earlier = self._arrived.get(name)  # a layer used twice is fed by both uses
+        features = features if earlier is None else self._sets.union(earlier, features)
+        self._arrived[name] = features.clone()  # the tensor may yet change in place
+
+
+def _feature_dims(norm: nn.Module, input: Tensor) -> Iterable[int]:
+    """The dimensions that the parameters of a normalisation stand for."""
+    shape = getattr(norm, "normalized_shape", None)
+    if shape is not None:
+        return range(-len(shape), 0)
+    if isinstance(norm, nn.modules.instancenorm._InstanceNorm):  # the batch may be missing
+        return [0 if input.dim() == norm._get_no_batch_dim() else 1]
+    return [1]  # the channels
