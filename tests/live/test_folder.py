@@ -24,8 +24,8 @@ from uclearn.live.gate import Gate
 from uclearn.live.learner import Learner
 from uclearn.methods.registry import METHODS
 from uclearn.networks import MultiHead, mlp
-from uclearn.storage.atomic import StorageError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, load_latest, previous_of
+from uclearn.storage.files import StorageError
 from uclearn.storage.lock import FolderBusyError, FolderLock
 
 

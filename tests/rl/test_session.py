@@ -19,7 +19,7 @@ from uclearn.methods.registry import build
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import Outcome, StoppedError, learn
 from uclearn.storage.checkpoint import load_latest
-from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.files import read_jsonl
 from uclearn.storage.recorder import open_run
 
 Events = list[tuple[str, dict[str, Any]]]

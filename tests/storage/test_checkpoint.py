@@ -18,7 +18,6 @@ from torch import nn
 
 from tests.storage.states import same
 from uclearn.errors import CheckpointError
-from uclearn.storage.atomic import StorageError
 from uclearn.storage.checkpoint import (
     CHECKPOINT_NAME,
     has_checkpoint,
@@ -28,6 +27,7 @@ from uclearn.storage.checkpoint import (
     previous_of,
     save,
 )
+from uclearn.storage.files import StorageError
 
 CRASHES = [sys.executable, str(Path(__file__).with_name("crashes.py"))]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from uclearn.storage.atomic import StorageError
+from uclearn.storage.files import StorageError
 from uclearn.storage.lock import LOCK_NAME, FolderBusyError, FolderLock
 
 HOLD = """
@@ -128,3 +128,27 @@ def test_a_file_system_without_locks(tmp_path: Path, monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("fcntl.flock", refuse)
     with pytest.raises(StorageError, match=r"Function not implemented\. Choose a folder on a file"):
         FolderLock(tmp_path, "me").acquire()
+
+
+def test_children_that_are_forked_keep_it(tmp_path: Path) -> None:
+    """They still work in the folder, whatever becomes of their parent."""
+    program = (
+        "import os, sys, time\n"
+        "from pathlib import Path\n"
+        "from uclearn.storage.lock import FolderLock\n"
+        "FolderLock(Path(sys.argv[1]), 'parent').acquire()\n"
+        "if os.fork():\n"
+        "    os._exit(0)\n"
+        "print(os.getpid(), flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        child = int(process.stdout.readline())
+        try:
+            assert process.wait() == 0
+            with pytest.raises(FolderBusyError, match=r"\(parent\)"):
+                FolderLock(tmp_path, "me").acquire()
+        finally:
+            os.kill(child, signal.SIGKILL)

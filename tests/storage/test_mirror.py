@@ -8,7 +8,7 @@ import fsspec
 import pytest
 
 from uclearn.errors import DataError
-from uclearn.storage.atomic import StorageError
+from uclearn.storage.files import StorageError
 from uclearn.storage.mirror import FILES, Mirror, is_url
 
 URL = "memory://bucket/runs"

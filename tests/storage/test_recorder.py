@@ -1,20 +1,23 @@
 import json
 import os
+import platform
 import random
+import shutil
 import signal
 import subprocess
 import sys
 import time
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from uclearn.errors import DataError
-from uclearn.storage.atomic import StorageError, aside_of
-from uclearn.storage.environment import environment
+from uclearn.storage import recorder as module
+from uclearn.storage.files import StorageError, aside_of
 from uclearn.storage.lock import FolderBusyError
-from uclearn.storage.recorder import open_run
+from uclearn.storage.recorder import environment, open_run
 from uclearn.storage.records import Summary, read_run
 
 CONFIG = {"benchmark": "digits", "seed": 0, "ucl": {"beta": 0.03, "layers": (1, 2)}}
@@ -186,7 +189,7 @@ def test_leftovers_of_a_killed_process_are_removed(tmp_path: Path) -> None:
 RUN = """
 import sys, time
 from pathlib import Path
-from uclearn.storage.atomic import read_json, write_json
+from uclearn.storage.files import read_json, write_json
 from uclearn.storage.recorder import open_run
 folder = Path(sys.argv[1])
 checkpoint = folder / "position.json"
@@ -230,3 +233,79 @@ def test_a_run_killed_at_random_moments_has_the_events_of_one_that_never_was(
     assert events[0] == events[1]
     assert len(events[0].splitlines()) == 40
     assert json.loads(events[0].splitlines()[-1])["step"] == 39
+
+
+PACKAGE = Path(module.__file__).parents[1]
+
+
+def test_the_versions_are_those_installed() -> None:
+    found = environment()["versions"]
+    assert found["python"] == platform.python_version()
+    assert found["torch"] == version("torch")
+    assert found["uclearn"] == version("uclearn")
+
+
+def test_the_machine_has_processors_and_memory_and_no_name() -> None:
+    machine = environment()["machine"]
+    assert machine["processors"] == os.cpu_count()
+    assert machine["system"] == platform.system()
+    assert isinstance(machine["memory"], int)
+    assert machine["memory"] > 2**28
+    assert platform.node() not in machine.values()
+
+
+def test_it_is_json() -> None:
+    assert json.loads(json.dumps(environment())) == environment()
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=a", "-c", "user.email=a@b.c", "-c", "commit.gpgsign=false"]
+    command = ["git", "-C", str(folder), *identity, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+def commit_seen_by(folder: Path) -> str | None:
+    """What the copy of the package in `folder` says that its commit is."""
+    code = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from uclearn.storage import recorder
+assert recorder.__file__.startswith(sys.argv[1])
+print(recorder.environment()["git_commit"])
+"""
+    command = [sys.executable, "-c", code, str(folder)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+    return None if said == "None" else said
+
+
+@pytest.mark.skipif(shutil.which("git") is None, reason="git is not installed")
+def test_the_commit_is_that_of_the_source_and_of_nothing_around_it(tmp_path: Path) -> None:
+    (tmp_path / "uclearn" / "storage").mkdir(parents=True)
+    (tmp_path / "uclearn" / "__init__.py").touch()
+    needed = ("__init__", "files", "lock", "recorder", "records", "schema")
+    for name in ("errors.py", *(f"storage/{file}.py" for file in needed)):
+        shutil.copy(PACKAGE / name, tmp_path / "uclearn" / name)
+    git(tmp_path, "init", "--quiet")
+    git(tmp_path, "commit", "--quiet", "--allow-empty", "--message", "somebody's project")
+    assert commit_seen_by(tmp_path) is None
+
+    git(tmp_path, "add", "uclearn/*.py")
+    git(tmp_path, "commit", "--quiet", "--message", "the source of uclearn")
+    git(tmp_path, "tag", "v1")
+    head = git(tmp_path, "rev-parse", "HEAD")
+    assert len(head) == 40
+    assert commit_seen_by(tmp_path) == head
+
+    with (tmp_path / "uclearn" / "storage" / "__init__.py").open("a") as file:
+        file.write("# changed\n")
+    assert commit_seen_by(tmp_path) == head + "-dirty"
+
+
+def test_without_git_there_is_no_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    assert environment()["git_commit"] is None
+
+
+def test_a_package_that_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PACKAGES", ("torch", "surely-no-such-package"))
+    assert set(environment()["versions"]) == {"python", "torch"}

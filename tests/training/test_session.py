@@ -16,7 +16,7 @@ import torch
 from tests.training.small import NAMES, small_method, small_plan, small_tasks
 from uclearn.errors import CheckpointError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME
-from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.files import read_jsonl
 from uclearn.storage.recorder import open_run
 from uclearn.training import StoppedError, learn
 

@@ -54,7 +54,7 @@ def doctor(
 
 def _installation() -> Iterator[Finding]:
     from uclearn.runs.grid import cores
-    from uclearn.storage.environment import environment
+    from uclearn.storage.recorder import environment
 
     versions = environment()["versions"]
     yield Finding("versions", True, ", ".join(f"{name} {v}" for name, v in versions.items()))

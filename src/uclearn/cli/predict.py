@@ -51,7 +51,7 @@ def predict(
     """Answer: for each example the task, the label, how probable it is, and how sure that is."""
     from uclearn.live.learner import Learner
     from uclearn.live.table import read_table
-    from uclearn.storage.atomic import write_text
+    from uclearn.storage.files import write_text
 
     learner = Learner.load(folder)
     if learner.note:

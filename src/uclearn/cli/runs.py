@@ -82,7 +82,7 @@ def _row(run: Run) -> dict[str, Any]:
 def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
     import io
 
-    from uclearn.storage.atomic import write_text
+    from uclearn.storage.files import write_text
 
     text = io.StringIO()
     writer = csv.DictWriter(text, _COLUMNS)

@@ -23,9 +23,9 @@ from uclearn.errors import CheckpointError, DataError
 from uclearn.live import journal
 from uclearn.live.blueprint import describe, rebuild
 from uclearn.live.known import Known
-from uclearn.storage.atomic import read_json, refusal, write_json
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest
 from uclearn.storage.checkpoint import save as save_state
+from uclearn.storage.files import read_json, refusal, write_json
 from uclearn.storage.lock import FolderLock
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
 from uclearn.training.losses import Loss

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from torch import nn
 
 from uclearn.live.gate import Comparison
-from uclearn.storage.jsonl import append_line, read_jsonl
+from uclearn.storage.files import append_line, read_jsonl
 from uclearn.storage.schema import plain
 from uclearn.surgery.anatomy import widths
 

@@ -14,8 +14,7 @@ from uclearn.report.live_page import live_page
 from uclearn.report.markdown import markdown
 from uclearn.report.page import page
 from uclearn.report.plotly_source import MissingPlotlyError, plotly_javascript
-from uclearn.storage.atomic import refusal, write_text
-from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.files import read_jsonl, refusal, write_text
 
 __all__ = ["MissingPlotlyError", "write_journal_report", "write_report"]
 

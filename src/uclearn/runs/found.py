@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from uclearn.storage.atomic import write_text
+from uclearn.storage.files import write_text
 
 
 def preset_text(

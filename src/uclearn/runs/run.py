@@ -20,8 +20,7 @@ from uclearn.runs.memory_use import forget_peak, peak_memory
 from uclearn.runs.nodes import node_digest, node_states
 from uclearn.runs.prepare import Prepared, prepare
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
-from uclearn.storage.environment import environment
-from uclearn.storage.recorder import RunRecorder, open_run
+from uclearn.storage.recorder import RunRecorder, environment, open_run
 from uclearn.storage.records import (
     Summary,
     read_run,

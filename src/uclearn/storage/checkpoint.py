@@ -18,7 +18,8 @@ from typing import Any
 import torch
 
 from uclearn.errors import CheckpointError
-from uclearn.storage.atomic import (
+from uclearn.storage.container import State, pack, unpack
+from uclearn.storage.files import (
     Chunk,
     StorageError,
     aside_of,
@@ -26,8 +27,6 @@ from uclearn.storage.atomic import (
     remove_leftovers,
     write_chunks,
 )
-from uclearn.storage.container import pack, unpack
-from uclearn.storage.skeleton import State
 
 CHECKPOINT_NAME = "checkpoint.safetensors"
 

@@ -5,7 +5,13 @@
                 shape and place in the data; padded with spaces to a multiple of 8
     data        the tensors, one after the other, widest elements first so that all are aligned
 
-Any safetensors reader shows the tensors; the skeleton (see `skeleton`) says how they were nested.
+Any safetensors reader shows the tensors; the skeleton says how they were nested. It is JSON, which
+says None, bool, str, list, ordinary integers and finite floats as they are. The rest is an object
+with a single key that names the type: `{"dict": [[key, value], ...]}` (in order, and with integers
+as keys), `{"tuple": [...]}`, `{"float": "7ff0000000000000"}` (bits of nan and infinities),
+`{"int": "0x..."}` (beyond 64 bits), `{"tensor": name}` and `{"complex": name}` (a tensor stored as
+pairs of real numbers, since safetensors files know no complex ones).
+
 The library writes metadata in random order and copies every tensor, so the header is made here: the
 same state gives the same bytes, and tensors go to the disk straight from where they are.
 
@@ -15,10 +21,14 @@ other but for one in four thousand million. Measured on 6 MB (half a million par
 state): CRC-32 1.4 ms, SHA-256 3.4 ms where the processor has instructions for it, BLAKE2b 6.6 ms.
 """
 
+from __future__ import annotations
+
 import json
+import math
+import struct
 import zlib
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import safetensors
 import safetensors.torch
@@ -26,8 +36,7 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import CheckpointError
-from uclearn.storage.atomic import Chunk
-from uclearn.storage.skeleton import State, put_together, take_apart
+from uclearn.storage.files import Chunk
 
 FORMAT = "uclearn.checkpoint"
 VERSION = 1
@@ -163,3 +172,109 @@ def _read_header(data: bytes) -> tuple[dict[str, Any], int]:
         return dict(header.get(_METADATA, {})), 8 + length + max(ends, default=0)
     except (KeyError, IndexError, TypeError, ValueError, RecursionError) as error:
         raise CheckpointError(f"its header cannot be read ({error})") from error
+
+
+State: TypeAlias = object
+"""Any nesting of dict (keys str or int), list, tuple, None, bool, int, float, str and Tensor.
+
+Checked when it is taken apart: as a static type it would refuse every `dict[str, object]`."""
+
+DEEPEST = 100  # levels of nesting; beyond, a state surely contains itself
+_LARGEST = 1 << 63
+
+
+def take_apart(state: State) -> tuple[str, dict[str, Tensor]]:
+    """`state` as JSON in which names stand for tensors, and the tensors by name.
+
+    A name is a number followed by the way to the tensor, as `3/optimizer/state/0/exp_avg`.
+
+    >>> import torch
+    >>> take_apart({"step": 3, "weight": torch.zeros(1)})
+    ('{"dict":[["step",3],["weight",{"tensor":"0/weight"}]]}', {'0/weight': tensor([0.])})
+    """
+    tensors: dict[str, Tensor] = {}
+    skeleton = _describe(state, (), tensors)
+    return json.dumps(skeleton, separators=(",", ":"), allow_nan=False), tensors
+
+
+def put_together(skeleton: str, tensors: Mapping[str, Tensor]) -> Any:
+    """The state that `take_apart` took apart. The caller knows what it should be: hence `Any`."""
+    try:
+        return _rebuild(json.loads(skeleton), tensors)
+    except (KeyError, TypeError, ValueError, struct.error, RecursionError) as error:
+        raise CheckpointError(
+            f"the description of its contents makes no sense ({error!r})"
+        ) from error
+
+
+def _describe(value: object, way: tuple[str | int, ...], tensors: dict[str, Tensor]) -> object:
+    if len(way) > DEEPEST:
+        raise CheckpointError(
+            f"{_place(way[:3])} is nested more than {DEEPEST} levels deep. Does it contain itself?"
+        )
+    if isinstance(value, Tensor):
+        name = "/".join([str(len(tensors)), *map(_printable, way)])
+        if value.is_complex():
+            tensors[name] = torch.view_as_real(value.detach().resolve_conj())
+            return {"complex": name}
+        tensors[name] = value
+        return {"tensor": name}
+    if isinstance(value, dict):  # and its subclasses, such as the OrderedDict of a state_dict
+        return {"dict": [_item(key, entry, way, tensors) for key, entry in value.items()]}
+    # Exact types only: a subclass (torch.Size, numpy.float64, an enum) would not come back as such.
+    if type(value) is list or type(value) is tuple:
+        entries = [_describe(entry, (*way, i), tensors) for i, entry in enumerate(value)]
+        return entries if type(value) is list else {"tuple": entries}
+    if value is None or type(value) in (bool, str):
+        return value
+    if type(value) is int:
+        return value if -_LARGEST <= value < _LARGEST else {"int": hex(value)}
+    if type(value) is float:
+        return value if math.isfinite(value) else {"float": struct.pack(">d", value).hex()}
+    raise CheckpointError(
+        f"{_place(way)} must be a dict, list, tuple, None, bool, int, float, str or Tensor, "
+        f"got {value!r} of type {type(value).__name__}. Convert it before saving."
+    )
+
+
+def _item(
+    key: object, value: object, way: tuple[str | int, ...], tensors: dict[str, Tensor]
+) -> list[object]:
+    if type(key) is not str and type(key) is not int:
+        raise CheckpointError(
+            f"The keys of {_place(way)} must be str or int, got {key!r} of type "
+            f"{type(key).__name__}. Convert it before saving."
+        )
+    return [_describe(key, way, tensors), _describe(value, (*way, key), tensors)]
+
+
+def _rebuild(skeleton: Any, tensors: Mapping[str, Tensor]) -> Any:
+    if isinstance(skeleton, list):
+        return [_rebuild(entry, tensors) for entry in skeleton]
+    if not isinstance(skeleton, dict):
+        return skeleton
+    [(kind, content)] = skeleton.items()
+    return _REBUILD[kind](content, tensors)
+
+
+def _rebuild_dict(content: Any, tensors: Mapping[str, Tensor]) -> Any:
+    return {_rebuild(key, tensors): _rebuild(value, tensors) for key, value in content}
+
+
+_REBUILD: dict[str, Callable[[Any, Mapping[str, Tensor]], Any]] = {
+    "dict": _rebuild_dict,
+    "tuple": lambda content, tensors: tuple(_rebuild(content, tensors)),
+    "float": lambda content, tensors: struct.unpack(">d", bytes.fromhex(content))[0],
+    "int": lambda content, tensors: int(content, 16),
+    "tensor": lambda content, tensors: tensors[content],
+    "complex": lambda content, tensors: torch.view_as_complex(tensors[content]),
+}
+
+
+def _place(way: tuple[str | int, ...]) -> str:
+    return "`state" + "".join(f"[{step!r}]" for step in way) + "`"
+
+
+def _printable(step: str | int) -> str:
+    # Half of a surrogate pair is a legal str, but no legal UTF-8 and so no legal tensor name.
+    return str(step).encode(errors="replace").decode()

@@ -4,7 +4,6 @@ The lock belongs to the open file, not to the file's existence: the system relea
 owner dies, however it dies, so there is no stale lock to clean up.
 """
 
-import fcntl
 import json
 import os
 import socket
@@ -14,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from uclearn.storage.atomic import StorageError, refusal
+from uclearn.storage.files import StorageError, refusal
 
 LOCK_NAME = ".lock"
 
@@ -38,6 +37,8 @@ class FolderLock:
 
     def acquire(self) -> None:
         """Take the lock, or raise `FolderBusyError` that names the owner."""
+        from filelock import lock_descriptor  # here: it takes a tenth of a second
+
         if self._descriptor is not None:
             raise FolderBusyError(f"This lock on {self.folder} is already held; release it first.")
         path = self.folder / LOCK_NAME
@@ -47,30 +48,32 @@ class FolderLock:
             remedy = "Check that the folder exists and may be written to."
             raise refusal("lock", self.folder, error, remedy) from error
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._sign(descriptor)
-        except BlockingIOError as error:
-            owner = _owner(path)
-            os.close(descriptor)
-            raise FolderBusyError(
-                f"Folder {self.folder} is in use by {owner}. Wait until it has ended, or choose "
-                "another folder."
-            ) from error
+            free = lock_descriptor(descriptor, blocking=False)
+            if free:
+                self._sign(descriptor)
         except OSError as error:
             os.close(descriptor)
             remedy = "Choose a folder on a file system that supports locks and has space left."
             raise refusal("lock", self.folder, error, remedy) from error
+        if not free:
+            os.close(descriptor)
+            raise FolderBusyError(
+                f"Folder {self.folder} is in use by {_owner(path)}. Wait until it has ended, or "
+                "choose another folder."
+            )
         self._descriptor = descriptor
 
     def release(self) -> None:
         """Give the lock back; harmless when it is not held."""
         if self._descriptor is None:
             return
+        from filelock import unlock_descriptor
+
         # The file stays: were it deleted, a process that has just opened it would lock a file
         # without a name, and a third one a new file. Only the signature goes.
         with suppress(OSError):
             os.ftruncate(self._descriptor, 0)
-        fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        unlock_descriptor(self._descriptor)
         os.close(self._descriptor)
         self._descriptor = None
 

@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from uclearn.errors import DataError
-from uclearn.storage.atomic import StorageError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME
+from uclearn.storage.files import StorageError
 from uclearn.storage.records import CONFIG_NAME, EVENTS_NAME, SUMMARY_NAME
 
 FILES = (CONFIG_NAME, EVENTS_NAME, CHECKPOINT_NAME, SUMMARY_NAME)

@@ -13,18 +13,32 @@
 
 What was recorded after the last checkpoint is taken back by `rewind` and recorded again, so an
 interrupted run ends with the same events as one that never was.
+
+`environment` says on what a result was made: versions, source, machine. It asks the packages'
+metadata, so that nothing heavy is imported.
 """
 
+from __future__ import annotations
+
 import json
+import os
+import platform
+import subprocess
 from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, TypedDict
 
 from uclearn.errors import DataError
-from uclearn.storage.atomic import refusal, remove_leftovers, write_json
-from uclearn.storage.environment import environment
-from uclearn.storage.jsonl import append_line, read_lines, truncate_lines
+from uclearn.storage.files import (
+    append_line,
+    read_lines,
+    refusal,
+    remove_leftovers,
+    truncate_lines,
+    write_json,
+)
 from uclearn.storage.lock import FolderLock
 from uclearn.storage.records import (
     CONFIG_NAME,
@@ -172,3 +186,76 @@ def _document(event: str, details: Mapping[str, Any]) -> Document:
     if taken := {"schema", "event"} & details.keys():
         raise DataError(f"`details` must not have the key {taken.pop()!r}: it is uclearn's own.")
     return {"schema": SCHEMA, "event": event, **plain(details, "details")}
+
+
+PACKAGES = ("uclearn", "torch", "numpy", "safetensors")
+
+
+class Environment(TypedDict):
+    """What `environment` returns, as it stands in the files."""
+
+    versions: dict[str, str]
+    """By package, and of Python."""
+    git_commit: str | None
+    """Of uclearn's source, followed by `-dirty` if it was changed since; None if installed."""
+    machine: dict[str, str | int | None]
+    """System, architecture, processor, number of processors and bytes of memory; no names."""
+
+
+def environment() -> Environment:
+    """The versions, source and machine of this process."""
+    return Environment(versions=_versions(), git_commit=_git_commit(), machine=_machine())
+
+
+def _versions() -> dict[str, str]:
+    found = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:  # used from a source folder, or not installed at all
+            continue
+    return found
+
+
+def _git_commit() -> str | None:
+    # A package installed inside somebody's repository lies in it without being part of it.
+    if _git("ls-files", "--error-unmatch", Path(__file__).name) is None:
+        return None
+    return _git("describe", "--always", "--dirty", "--abbrev=40", "--exclude=*")
+
+
+def _git(*arguments: str) -> str | None:
+    command = ["git", "-C", str(Path(__file__).parent), *arguments]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def _machine() -> dict[str, str | int | None]:
+    return {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "memory": _memory(),
+    }
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            name, _, value = line.partition(":")
+            if name.strip() == "model name":
+                return value.strip()
+    except OSError:  # not Linux
+        pass
+    return platform.processor()
+
+
+def _memory() -> int | None:
+    try:
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    except (AttributeError, OSError, ValueError):  # a system that does not say
+        return None

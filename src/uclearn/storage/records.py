@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from uclearn.errors import DataError
-from uclearn.storage.atomic import read_json
-from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.files import read_json, read_jsonl
 from uclearn.storage.schema import SCHEMA, Document, DocumentName, migrate, plain
 
 FORMAT = "uclearn.run"

@@ -15,7 +15,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from uclearn.errors import UclearnError
 from uclearn.runs.engines.contract import Audience
 from uclearn.runs.worker import Order, State
-from uclearn.storage.jsonl import read_jsonl
+from uclearn.storage.files import read_jsonl
 from uclearn.storage.lock import FolderBusyError, FolderLock
 from uclearn.storage.records import EVENTS_NAME
 from uclearn.tasks.sources.dataset import data_folder

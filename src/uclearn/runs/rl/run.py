@@ -19,8 +19,7 @@ from uclearn.runs.rl.config import RLConfig
 from uclearn.runs.run import finished_summary
 from uclearn.session import Observer
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
-from uclearn.storage.environment import environment
-from uclearn.storage.recorder import open_run
+from uclearn.storage.recorder import environment, open_run
 from uclearn.storage.records import Summary, read_summary
 
 
