@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 
 import pytest
-import torch
 
 from tests.live.months import month
 from uclearn.errors import SettingError
 from uclearn.live import suggest as module
-from uclearn.live.suggest import Tried, _judged, probability_above_zero, suggest
+from uclearn.live.suggest import Tried, _judged, suggest
 from uclearn.networks import mlp
 from uclearn.tasks.benchmarks import load_tasks
 from uclearn.training import Plan
@@ -87,18 +86,6 @@ def test_one_repeat_makes_nobody_sure() -> None:
     found = _judged([Tried({"beta": 1}, (0.9,)), Tried({"beta": 2}, (0.1,))], 0.0, 2)
     assert found.sure == 0.5
     assert math.isinf(found.margin_error)
-
-
-@pytest.mark.parametrize("freedom", range(1, 9))
-def test_student_agrees_with_its_integral(freedom: int) -> None:
-    t = torch.linspace(-60, 1.3, 2_000_001, dtype=torch.float64)
-    log_density = (
-        math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
-    )
-    density = (log_density - (freedom + 1) / 2 * (1 + t * t / freedom).log()).exp()
-    tail = 0.5 - math.atan(60.0) / math.pi if freedom == 1 else 0.0
-    expected = float(torch.trapezoid(density, t)) + tail
-    assert probability_above_zero(1.3, 1.0, freedom) == pytest.approx(expected, abs=2e-4)
 
 
 def test_what_cannot_be_suggested_says_so() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from uclearn.report.measures import Matrix, mean
+from uclearn.measures.accuracy import Table, mean
 from uclearn.storage.recorder import open_run
 from uclearn.storage.records import Summary
 
@@ -75,7 +75,7 @@ def nodes(tasks: int, seed: int, pace: float = 0.15) -> list[dict[str, Any]]:
 def write_run(
     folder: Path,
     wanted: Mapping[str, Any],
-    scores: Matrix,
+    scores: Table,
     *,
     node_events: Sequence[Mapping[str, Any]] = (),
     complete: bool = True,
@@ -143,7 +143,7 @@ def _switches() -> dict[str, Any]:
     return {"beta": 0.03, "upper_freeze": True, "freeze": True, "inflate": True}
 
 
-def _forgetting(scores: Matrix) -> float | None:
+def _forgetting(scores: Table) -> float | None:
     last = len(scores) - 1
     falls = [
         max(row[j] or 0.0 for row in scores[j:last]) - (scores[last][j] or 0.0) for j in range(last)

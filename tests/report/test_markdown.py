@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from tests.report.runs import config, nodes, write_run
+from uclearn.measures.accuracy import Table
 from uclearn.report import write_report
 from uclearn.report.claims import claims
 from uclearn.report.collect import collect
 from uclearn.report.groups import Study, studies
-from uclearn.report.measures import Matrix
 from uclearn.report.nodes import SHOWN
 from uclearn.runs.nodes import node_digest
 
@@ -141,7 +141,7 @@ def test_the_ablations_show_what_the_paper_says_or_not(
     tmp_path: Path, sign: int, tremble: float, verdict: str
 ) -> None:
     for seed, chance in enumerate((-tremble, 0.0, tremble)):
-        outcomes: dict[str | None, Matrix] = {
+        outcomes: dict[str | None, Table] = {
             None: four_tasks(0.6, 0.6),
             "freeze": four_tasks(0.6 - sign * (0.1 + chance), 0.6),
             "inflate": four_tasks(0.6 + sign * (0.1 + chance), 0.6 - sign * (0.1 + chance)),

@@ -9,9 +9,9 @@ import pytest
 
 from tests.report.pages import Element, parse, section_of, specs
 from tests.report.runs import config, matrix, write_run, write_study
+from uclearn.measures.accuracy import mean
+from uclearn.measures.statistics import estimate
 from uclearn.report import MissingPlotlyError, write_report
-from uclearn.report.measures import mean
-from uclearn.report.statistics import estimate
 
 DIGITS = "permuted-digits-5"
 SCALED = "permuted-mnist-4-scaled-to-5"

@@ -9,8 +9,8 @@ from statistics import fmean
 from rich import box
 from rich.table import Table
 
+from uclearn.measures.rewards import Reached
 from uclearn.report.rewards import Rewards, cumulative_by_seed, rewards_of, yardstick
-from uclearn.rl.scores import Reached
 from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
 

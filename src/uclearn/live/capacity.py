@@ -1,7 +1,7 @@
 """How much room a live network has left: which nodes are certain, and when it will be full.
 
 What *certain* and *full* mean, and how the forecast is drawn, is defined in
-`uclearn.storage.capacity`, and the report shows the same numbers. In a network without heads the
+`uclearn.measures.capacity`, and the report shows the same numbers. In a network without heads the
 output layer becomes certain first, as it should: it has as many nodes as there are classes.
 """
 
@@ -13,9 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from uclearn.errors import TaskError
-from uclearn.methods.contract import Method
-from uclearn.methods.parts.node_states import node_state
-from uclearn.storage.capacity import (
+from uclearn.measures.capacity import (
     FARTHEST,
     FULL,
     PACE_TASKS,
@@ -27,6 +25,8 @@ from uclearn.storage.capacity import (
     layers_of,
     outlook_words,
 )
+from uclearn.methods.contract import Method
+from uclearn.methods.parts.node_states import node_state
 
 
 @dataclass(frozen=True)

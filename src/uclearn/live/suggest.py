@@ -22,6 +22,7 @@ from uclearn.errors import SettingError
 from uclearn.live.intake import NewData, examples
 from uclearn.live.known import right_answers
 from uclearn.live.learner import Learner
+from uclearn.measures.statistics import probability_above_zero
 from uclearn.methods.registry import keywords, parts
 from uclearn.tasks import Data, Task, hold_out
 from uclearn.tasks.data import generator
@@ -200,27 +201,6 @@ def _at_edge(name: str, best: Tried, done: Sequence[Tried]) -> bool:
     values = {one.settings[name] for one in done}
     numbers = all(isinstance(value, int | float) for value in values)
     return numbers and len(values) > 2 and best.settings[name] in (min(values), max(values))
-
-
-def probability_above_zero(mean: float, error: float, freedom: int) -> float:
-    """P(T < mean / error) for Student's T: a finite sum, exact for whole `freedom` (Abramowitz and
-    Stegun, 26.7.3 and 26.7.4).
-
-    >>> round(probability_above_zero(2.7764, 1.0, 4), 4)
-    0.975
-    """
-    if freedom < 1 or not math.isfinite(error):
-        return 0.5
-    if error == 0:
-        return 0.5 if mean == 0 else float(mean > 0)
-    angle = math.atan(mean / error / math.sqrt(freedom))
-    odd, sine, cosine = freedom % 2, math.sin(angle), math.cos(angle)
-    term, total = (cosine if odd else 1.0), 0.0
-    for k in range(odd, freedom - 1, 2):
-        total += term
-        term *= cosine * cosine * (k + 1) / (k + 2)
-    central = 2 / math.pi * (angle + sine * total) if odd else sine * total
-    return 0.5 + central / 2
 
 
 def _choices(method: str, choices: Choices | None) -> Choices:

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
+from uclearn.measures.accuracy import Number, known
 from uclearn.report.groups import COLORS, Group
 from uclearn.report.html import Html, tag
-from uclearn.report.measures import Number, known
 
 Trace: TypeAlias = dict[str, Any]
 Layout: TypeAlias = dict[str, Any]

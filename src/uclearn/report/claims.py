@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
+from uclearn.measures.statistics import Estimate, paired_difference
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Group, Study
 from uclearn.report.labels import in_sentence
@@ -14,7 +15,6 @@ from uclearn.report.rewards import Rewards
 from uclearn.report.sections.ablations import ablation_families
 from uclearn.report.sections.rewards import at_the_end, rewards_by_group, when_learned
 from uclearn.report.settings import ablated
-from uclearn.report.statistics import Estimate, paired_difference
 from uclearn.report.words import difference, percent, points
 
 _NOTICEABLE = 0.01

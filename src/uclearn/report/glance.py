@@ -2,10 +2,10 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+from uclearn.measures.statistics import Estimate
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Group, Study
 from uclearn.report.labels import benchmark_name, method_name
-from uclearn.report.statistics import Estimate
 from uclearn.report.tables import spread, table
 from uclearn.report.words import UNKNOWN, percent
 

@@ -9,8 +9,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from uclearn.measures.accuracy import Number, Table, mean_when_learned
+from uclearn.measures.statistics import Estimate, estimate, paired_difference
 from uclearn.report.labels import benchmark_name, labels, marks
-from uclearn.report.measures import Matrix, Number, learning_accuracy
 from uclearn.report.settings import (
     Config,
     ablated,
@@ -22,7 +23,6 @@ from uclearn.report.settings import (
     seed_of,
     without_seed,
 )
-from uclearn.report.statistics import Estimate, estimate, paired_difference
 from uclearn.report.words import count
 from uclearn.storage.records import Run, Summary
 
@@ -80,7 +80,7 @@ class Group:
         return [run.summary for run in self.runs if run.summary is not None]
 
     @property
-    def matrices(self) -> list[Matrix]:
+    def matrices(self) -> list[Table]:
         """The accuracy matrix of each seed, of the tasks that were learned."""
         whole = [summary.accuracy_matrix for summary in self.summaries]
         return [[row[: len(matrix)] for row in matrix] for matrix in whole]
@@ -98,7 +98,7 @@ class Group:
     @property
     def learning_accuracies(self) -> dict[int, float]:
         """By seed."""
-        return _known(self.seeds, [learning_accuracy(matrix) for matrix in self.matrices])
+        return _known(self.seeds, [mean_when_learned(matrix) for matrix in self.matrices])
 
     @property
     def accuracy(self) -> Estimate | None:

@@ -5,10 +5,10 @@ from importlib.resources import files
 from string import Template
 from typing import Any
 
+from uclearn.measures.capacity import certain_share, forecast, layers_of, outlook_words
 from uclearn.report.chart import Chart, Trace, accuracy_axis, color, draw, plain, symbol
 from uclearn.report.html import Html, join, paragraph, section, table, tag
 from uclearn.report.words import count, percent, points
-from uclearn.storage.capacity import certain_share, forecast, layers_of, outlook_words
 
 Line = Mapping[str, Any]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from uclearn.measures.statistics import estimate
 from uclearn.paper.numbers import published
 from uclearn.report.claims import Claim, claims, reward_claims
 from uclearn.report.collect import collect
@@ -27,7 +28,6 @@ from uclearn.report.sections.rewards import (
     when_learned,
     yardstick_of,
 )
-from uclearn.report.statistics import estimate
 from uclearn.report.tables import spread, spread_of, table
 from uclearn.report.words import UNKNOWN, count, difference, duration, percent
 

@@ -3,10 +3,11 @@
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from uclearn.measures.capacity import QUANTILES
 from uclearn.report.groups import Group
 
-SHOWN = (1, 4, 7)
-"""Of the recorded quantiles: 1 %, the median, 99 %."""
+SHOWN = tuple(QUANTILES.index(share) for share in (0.01, 0.5, 0.99))
+"""Which of the recorded quantiles."""
 
 Course = list[list[float]]
 """[task][quantile]"""

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
+from uclearn.measures.rewards import Reached, Scale, cumulative, normalised_curve, reached
 from uclearn.report.settings import method_of, seed_of
-from uclearn.rl.scores import Reached, Scale, cumulative, normalised_curve, reached
 from uclearn.storage.records import Summary, find_runs, read_summary
 
 REFERENCE = "ewc"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from uclearn.report.statistics import Estimate
+from uclearn.measures.statistics import Estimate
 from uclearn.report.words import UNKNOWN
 
 

@@ -33,5 +33,5 @@ class Outcome:
     """Time spent learning and judging, over all resumed parts."""
 
     def curve(self) -> list[list[float]]:
-        """The mean returns at each evaluation, as `uclearn.rl.scores` wants them."""
+        """The mean returns at each evaluation, as `uclearn.measures.rewards` wants them."""
         return [evaluation.means() for evaluation in self.evaluations]

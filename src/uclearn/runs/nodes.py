@@ -8,6 +8,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
+from uclearn.measures.capacity import QUANTILES
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.node_states import sigmas_by_layer
 from uclearn.methods.parts.wrapper import Wrapper
@@ -36,9 +37,6 @@ def node_states(method: Method) -> tuple[str, dict[str, Any]] | None:
         used = {name: nodes.int().tolist() for name, nodes in method.used().items()}
         return "used_nodes", {"layers": used}
     return None
-
-
-QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
 
 
 def node_digest(events: Iterable[Mapping[str, Any]]) -> dict[str, list[list[float]]]:

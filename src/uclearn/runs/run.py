@@ -11,6 +11,13 @@ from typing import Any
 import torch
 
 from uclearn.errors import DataError
+from uclearn.measures.accuracy import (
+    average_accuracy,
+    backward_transfer,
+    forgetting,
+    forward_transfer,
+    learning_accuracy,
+)
 from uclearn.methods.contract import Method
 from uclearn.ranks import Ranks, choose_device, present
 from uclearn.runs.config import RunConfig
@@ -25,13 +32,6 @@ from uclearn.storage.records import (
     Summary,
     read_run,
     read_summary,
-)
-from uclearn.training.metrics import (
-    average_accuracy,
-    backward_transfer,
-    forgetting,
-    forward_transfer,
-    learning_accuracy,
 )
 from uclearn.training.session import Observer, Outcome, learn
 

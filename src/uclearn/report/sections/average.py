@@ -2,20 +2,20 @@
 
 from collections.abc import Sequence
 
+from uclearn.measures.accuracy import Number, average_course, extent, known, mean_course
+from uclearn.measures.statistics import estimate
 from uclearn.report.chart import Chart, Trace, accuracy_axis, band, draw, line, plain, task_axis
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, table
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import Number, average_over_tasks, extent, known, mean_course
-from uclearn.report.statistics import estimate
 from uclearn.report.words import count, listing, percent
 
 
 def average_figure(study: Study) -> Html:
     """After each task, the mean over the tasks learned so far."""
     groups = study.compared
-    courses = [[average_over_tasks(matrix) for matrix in group.matrices] for group in groups]
+    courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
     pairs = list(zip(groups, courses, strict=True))
     header = ["Method", *(f"{i + 1}" for i in range(study.tasks))]
     rows = [[group.label, *map(percent, mean_course(seeds))] for group, seeds in pairs]

@@ -3,11 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from uclearn.report.capacity import SMALLEST, Layer
+from uclearn.measures.capacity import Layer
 from uclearn.report.chart import Chart, Trace, panels, task_axis
 from uclearn.report.figure import scale_bar
 from uclearn.report.html import Html, tag
-from uclearn.report.sections.histograms import layer_name
+from uclearn.report.sections.histograms import SMALLEST, layer_name
 from uclearn.report.words import count
 
 _MOST_ROWS = 200  # nodes of a layer that the map shows

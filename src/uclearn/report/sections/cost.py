@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
+from uclearn.measures.accuracy import known, mean
 from uclearn.paper.numbers import PARAMETERS
 from uclearn.report.figure import slug, swatch
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, paragraph, section, table, tag
-from uclearn.report.measures import known, mean
 from uclearn.report.words import UNKNOWN, duration, memory
 
 

@@ -3,7 +3,8 @@
 import math
 from collections.abc import Sequence
 
-from uclearn.report.capacity import (
+from uclearn.measures.accuracy import mean_course
+from uclearn.measures.capacity import (
     FARTHEST,
     FULL,
     PACE_TASKS,
@@ -16,7 +17,6 @@ from uclearn.report.capacity import (
 from uclearn.report.chart import PERCENT_TICKS, Chart, Trace, color, draw, symbol, task_axis
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, join, paragraph, table, tag
-from uclearn.report.measures import mean_course
 from uclearn.report.sections.histograms import layer_name
 from uclearn.report.words import UNKNOWN, percent, points
 

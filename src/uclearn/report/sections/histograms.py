@@ -3,13 +3,15 @@
 import math
 from collections.abc import Sequence
 
-from uclearn.report.capacity import CERTAIN, SMALLEST, Layer
+from uclearn.measures.capacity import CERTAIN, Layer
 from uclearn.report.chart import Chart, Trace, color, panels
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, tag
 from uclearn.report.sections.tasks import shown_tasks
 from uclearn.report.words import count, percent
 
+SMALLEST = 1e-5
+"""Standard deviations are rounded in the records; what became 0 by that is drawn as this."""
 _BINS = 28
 _OVERLAP = 1.7  # how many rows a highest bar reaches up
 

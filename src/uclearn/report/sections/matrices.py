@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from uclearn.measures.accuracy import Number, extent, learned_part, mean_matrix
 from uclearn.report.chart import Chart, Trace, panels, task_axis
 from uclearn.report.figure import figure, scale_bar
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import Number, extent, learned_part, mean_matrix
 from uclearn.report.words import percent
 
 _MOST_WITH_NUMBERS = 10  # tasks up to which a number fits into a cell

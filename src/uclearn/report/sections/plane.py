@@ -2,12 +2,12 @@
 
 from collections.abc import Sequence
 
+from uclearn.measures.accuracy import mean
 from uclearn.report.chart import PERCENT_TICKS, Chart, Trace, color, draw, plain, symbol
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, table
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import mean
 from uclearn.report.words import count, listing, percent
 
 _MOST_LETTERS = 21

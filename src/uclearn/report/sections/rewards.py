@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from statistics import fmean
 
+from uclearn.measures.statistics import Estimate, estimate
 from uclearn.report.chart import Chart, Layout, Trace, band, draw, line, panels, plain
 from uclearn.report.figure import figure
 from uclearn.report.groups import Group, Study
@@ -16,7 +17,6 @@ from uclearn.report.rewards import (
     rewards_of,
     yardstick,
 )
-from uclearn.report.statistics import Estimate, estimate
 from uclearn.report.words import UNKNOWN, count, listing
 
 Course = list[float]

@@ -1,11 +1,11 @@
 """The outcome in plain words, before any figure."""
 
-from uclearn.report.capacity import certain_share, forecast, outlook_words
+from uclearn.measures.accuracy import mean_course
+from uclearn.measures.capacity import certain_share, forecast, outlook_words
 from uclearn.report.figure import slug, swatch
 from uclearn.report.groups import COLORS, Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence
-from uclearn.report.measures import mean_course
 from uclearn.report.sections.rewards import rewards_headline
 from uclearn.report.sections.uncertainty import node_histories
 from uclearn.report.words import count, listing, percent, points

@@ -2,19 +2,19 @@
 
 from collections.abc import Sequence
 
-from uclearn.report.chart import Chart, accuracy_axis, line, panels, plain, task_axis
-from uclearn.report.figure import figure
-from uclearn.report.groups import Group, Study
-from uclearn.report.html import Html
-from uclearn.report.labels import in_sentence
-from uclearn.report.measures import (
+from uclearn.measures.accuracy import (
     Number,
-    average_over_tasks,
+    average_course,
     course,
     extent,
     learned_part,
     mean_course,
 )
+from uclearn.report.chart import Chart, accuracy_axis, line, panels, plain, task_axis
+from uclearn.report.figure import figure
+from uclearn.report.groups import Group, Study
+from uclearn.report.html import Html
+from uclearn.report.labels import in_sentence
 from uclearn.report.words import listing, percent
 
 MOST_PANELS = 11
@@ -61,7 +61,7 @@ def _panel(study: Study, groups: Sequence[Group], task: int, ends: tuple[float, 
 
 
 def _average_panel(study: Study, groups: Sequence[Group], ends: tuple[float, float]) -> Chart:
-    courses = [[average_over_tasks(matrix) for matrix in group.matrices] for group in groups]
+    courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
     return _lines(study, groups, courses, ends, "Average so far", "on average")
 
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from uclearn.report.capacity import Layer, layers_of
+from uclearn.measures.capacity import Layer, layers_of
 from uclearn.report.figure import slug
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, details, join, section, tag

@@ -3,8 +3,15 @@
 import math
 
 import pytest
+import torch
 
-from uclearn.report.statistics import Estimate, estimate, paired_difference, t_quantile
+from uclearn.measures.statistics import (
+    Estimate,
+    estimate,
+    paired_difference,
+    probability_above_zero,
+    t_quantile,
+)
 
 # Two-sided 95 % and 99 % points as printed in tables of Student's t, e.g. NIST/SEMATECH e-Handbook
 # of Statistical Methods, 1.3.6.7.2 (there as the upper 0.975 and 0.995 points).
@@ -90,3 +97,15 @@ def test_pairing_removes_what_the_seeds_have_in_common() -> None:
     assert alone.half_width > 0.4
     assert paired is not None
     assert paired.half_width == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("freedom", range(1, 9))
+def test_student_agrees_with_its_integral(freedom: int) -> None:
+    t = torch.linspace(-60, 1.3, 2_000_001, dtype=torch.float64)
+    log_density = (
+        math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2) - math.log(freedom * math.pi) / 2
+    )
+    density = (log_density - (freedom + 1) / 2 * (1 + t * t / freedom).log()).exp()
+    tail = 0.5 - math.atan(60.0) / math.pi if freedom == 1 else 0.0
+    expected = float(torch.trapezoid(density, t)) + tail
+    assert probability_above_zero(1.3, 1.0, freedom) == pytest.approx(expected, abs=2e-4)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 
 import numpy as np
 import pytest
@@ -10,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from uclearn.training import metrics
+from tests.report.runs import matrix as recorded
+from uclearn.measures import accuracy as metrics
 
 MATRICES = st.integers(1, 6).flatmap(
     lambda n: hnp.arrays(np.float64, (n, n), elements=st.floats(0, 1, width=32))
@@ -61,3 +63,27 @@ def test_averages_use_only_what_was_learned() -> None:
 def test_a_matrix_must_be_one() -> None:
     with pytest.raises(ValueError, match=r"got shape \(3,\)"):
         metrics.average_accuracy([0.1, 0.2, 0.3])
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 7])
+def test_what_is_shown_of_a_record_has_the_same_definitions(tasks: int) -> None:
+    noise = random.Random(tasks)
+    rows = [[noise.random() for _ in range(tasks)] for _ in range(tasks)]
+    assert metrics.average_course(rows) == pytest.approx(metrics.average_over_tasks(rows))
+    assert metrics.mean_when_learned(rows) == pytest.approx(metrics.learning_accuracy(rows))
+
+
+def test_a_mean_over_something_unmeasured_is_unknown_and_never_a_mean_of_the_rest() -> None:
+    rows = [[0.5, None], [None, 1.0]]
+    assert metrics.average_course(rows) == [0.5, None]
+    assert metrics.mean_when_learned(rows) == 0.75
+    assert metrics.mean_course([[0.5, None], [0.7, 0.9]]) == [pytest.approx(0.6), None]
+
+
+def test_tasks_not_yet_learned_are_no_part_of_anything_shown() -> None:
+    rows = recorded(3, 0.9, 0.1, seed=0)
+    assert rows[0][1:] == [0.1, 0.1]  # guessing
+    assert metrics.learned_part(rows)[0][1:] == [None, None]
+    assert metrics.course(rows, task=2)[:2] == [None, None]
+    lowest, _ = metrics.extent([metrics.learned_part(rows)])
+    assert lowest > 0.5

@@ -80,6 +80,21 @@ def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
     return math.sqrt(freedom) * math.tan(high)
 
 
+def probability_above_zero(mean: float, error: float, freedom: int) -> float:
+    """P(T < mean / error) for Student's T with `freedom` degrees of freedom: how probable it is
+    that what was estimated as `mean`, with the standard error `error`, is truly above 0.
+
+    >>> round(probability_above_zero(2.7764, 1.0, 4), 4)
+    0.975
+    """
+    if freedom < 1 or not math.isfinite(error):
+        return 0.5
+    if error == 0:
+        return 0.5 if mean == 0 else float(mean > 0)
+    angle = math.atan(mean / error / math.sqrt(freedom))
+    return 0.5 + _central_probability(angle, freedom) / 2
+
+
 def _central_probability(angle: float, freedom: int) -> float:
     """P(|T| <= t) where tan(angle) = t / sqrt(freedom): a finite sum, exact for whole `freedom`
     (Abramowitz and Stegun, 26.7.3 and 26.7.4)."""

@@ -18,6 +18,8 @@ PACE_TASKS = 5
 """The forecast goes on at the pace of so many last tasks."""
 FARTHEST = 3
 """No forecast reaches beyond so many times the tasks that are known."""
+QUANTILES = (0.0, 0.01, 0.05, 0.25, 0.5, 0.75, 0.95, 0.99, 1.0)
+"""Of sigma / initial sigma over the nodes of a layer: what a run's summary keeps of them."""
 _STANDSTILL = 0.001  # certain nodes gained per task, as a share, that count as none
 
 

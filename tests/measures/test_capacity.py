@@ -3,7 +3,7 @@
 import pytest
 
 from tests.report.runs import LAYERS, nodes
-from uclearn.report.capacity import FULL, Layer, certain_share, forecast, layers_of
+from uclearn.measures.capacity import FULL, Layer, certain_share, forecast, layers_of
 
 
 def test_a_node_is_certain_below_half_of_its_initial_deviation() -> None:

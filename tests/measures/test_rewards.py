@@ -7,7 +7,7 @@ import math
 import pytest
 
 from uclearn.errors import DataError, SettingError
-from uclearn.rl.scores import (
+from uclearn.measures.rewards import (
     Reached,
     cumulative,
     normalised,
