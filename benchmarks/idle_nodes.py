@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.pages import filled
-from uclearn.methods.parts.node_states import sigmas_by_layer
+from uclearn.methods.parts.wrapper import sigmas_by_layer
 from uclearn.runs.overrides import resolve
 from uclearn.runs.prepare import Prepared, prepare
 from uclearn.training.evaluate import evaluate

@@ -12,7 +12,7 @@ from uclearn import UCL, Method
 from uclearn.errors import TaskError
 from uclearn.live.capacity import capacity, capacity_of
 from uclearn.measures.capacity import FULL, Layer, certain_of_present, certain_share
-from uclearn.methods.parts.node_states import node_state
+from uclearn.methods.parts.wrapper import node_state
 from uclearn.methods.replay import WithReplay
 from uclearn.surgery.widen import widen
 

@@ -18,9 +18,9 @@ from uclearn.methods.ewc import EWC
 from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
 from uclearn.methods.lwf import LwF
-from uclearn.methods.parts.held import Held
 from uclearn.methods.replay import WithReplay
 from uclearn.methods.ucl import UCL
+from uclearn.methods.ucl.penalty import LayerAnchor
 from uclearn.tasks import Data, Task
 
 
@@ -263,7 +263,7 @@ class AliasedMeans(UCL):
     def end_task(self, *args: Any, **others: Any) -> None:
         super().end_task(*args, **others)
         for held in self.held:
-            assert isinstance(held, Held)
+            assert isinstance(held, LayerAnchor)
             held.weight = held._layer[0].get_parameter("weight").detach()
 
 
@@ -272,7 +272,7 @@ class MeansThatFollow(UCL):
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         for held in self.held:
-            assert isinstance(held, Held)
+            assert isinstance(held, LayerAnchor)
             held.remember()
         return super().penalty(step, **given)
 

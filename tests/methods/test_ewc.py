@@ -14,8 +14,7 @@ from torch import Tensor, nn
 from tests.methods.permuted_digits import check_it_forgets_less, end, network
 from uclearn import Method
 from uclearn.errors import SettingError, TaskError
-from uclearn.methods.ewc import EWC, Merge
-from uclearn.methods.parts.fisher import fisher_diagonal
+from uclearn.methods.ewc import EWC, Merge, fisher_diagonal
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
 

@@ -18,7 +18,7 @@ from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods import hat
 from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
-from uclearn.methods.parts.gates import compensation
+from uclearn.methods.hat.gates import compensation
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
 

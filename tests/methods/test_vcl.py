@@ -23,8 +23,8 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.parts.fit import fit, mean_loss
-from uclearn.methods.parts.mean_field import MeanFieldLayer
 from uclearn.methods.vcl import VCL
+from uclearn.methods.vcl.mean_field import MeanFieldLayer
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task, iterate
 

@@ -45,7 +45,7 @@ class Scene:
             source=None
             if self.source is None
             else self.layer.over_sources(self.source.square()) * drift,
-            press=None if freeze is None else node * freeze,
+            freeze=None if freeze is None else node * freeze,
         )
 
     def blocks(self, tensor: Tensor) -> Tensor:

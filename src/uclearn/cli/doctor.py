@@ -69,13 +69,13 @@ def _installation() -> Iterator[Finding]:
 
 def _methods() -> Iterator[Finding]:
     """Does each method hold on to what it has learned, on a problem of a blink?"""
-    from uclearn.methods.checks import check_acts, check_holds, trial
+    from uclearn.methods.checks import check_acts, check_holds, problem
     from uclearn.methods.registry import METHODS, keywords
 
     for name in METHODS:
         if name in ("finetuning", "joint"):  # they are not meant to hold anything
             continue
-        given = {"tasks": len(trial.tasks())} if "tasks" in keywords(name) else {}
+        given = {"tasks": len(problem.tasks())} if "tasks" in keywords(name) else {}
         try:
             for check in (check_holds, check_acts):
                 check(partial(_built, name, given))

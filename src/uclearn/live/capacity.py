@@ -26,7 +26,7 @@ from uclearn.measures.capacity import (
     outlook_words,
 )
 from uclearn.methods.contract import Method
-from uclearn.methods.parts.node_states import node_state
+from uclearn.methods.parts.wrapper import node_state
 
 
 @dataclass(frozen=True)

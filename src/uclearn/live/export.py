@@ -23,8 +23,8 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import export as plain_copy
 from uclearn.live.formats import Format, chosen_format, write
 from uclearn.methods.contract import Method
-from uclearn.methods.parts.node_states import strengths_of
-from uclearn.methods.parts.running_statistics import RunningStatistics
+from uclearn.methods.parts.wrapper import strengths_of
+from uclearn.methods.ucl.batch_norm import RunningStatistics
 from uclearn.networks.heads import MultiHead, run
 from uclearn.surgery.prune import mean_scores
 from uclearn.surgery.prune import prune as prune_network

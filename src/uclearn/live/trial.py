@@ -17,7 +17,7 @@ from uclearn.live.journal import Decision, Update, now
 from uclearn.live.known import Known, right_answers
 from uclearn.live.schooling import schooled
 from uclearn.methods.contract import Method
-from uclearn.methods.parts.node_states import node_state
+from uclearn.methods.parts.wrapper import node_state
 from uclearn.storage.recorder import environment
 from uclearn.tasks import Data, Task
 from uclearn.training.losses import Loss

@@ -12,7 +12,7 @@ tasks, three ways to merge (t tasks are done, F_new and theta_new belong to the 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, Unpack, get_args
 
 import torch
@@ -21,9 +21,38 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.parts.fisher import fisher_diagonal
-from uclearn.methods.parts.memory import Memory, check_importance, check_setting
+from uclearn.methods.parts.anchors import AnchoredWeights, check_importance, check_setting
+from uclearn.methods.parts.per_example import importance
 from uclearn.tasks.task import Task
+
+
+def fisher_diagonal(
+    model: nn.Module,
+    parameters: Mapping[str, nn.Parameter],
+    losses: Iterable[Tensor],
+    *,
+    fisher_batch: int | None = None,
+) -> dict[str, Tensor]:
+    """For each parameter, by name, the mean over examples of its squared gradient.
+
+    Args:
+        model: the network that the losses go through.
+        parameters: those whose diagonal is asked for.
+        losses: batches of per-example losses, (batch,), with graph, made while iterating. Their
+            sizes do not matter.
+        fisher_batch: square the mean gradient of so many consecutive examples; None: of each. A
+            last, incomplete batch counts by its size.
+
+    >>> import torch
+    >>> net = nn.Linear(1, 1, bias=False)
+    >>> x = torch.tensor([[1.0], [3.0]])
+    >>> diagonal = fisher_diagonal(net, {"weight": net.weight}, (net(x)[:, 0] for _ in range(1)))
+    >>> diagonal["weight"]  # (1^2 + 3^2) / 2
+    tensor([[5.]])
+    """
+    found = importance(model, list(parameters.values()), losses, "square", fisher_batch or 1)
+    return dict(zip(parameters, found, strict=True))
+
 
 Merge = Literal["mean", "sum", "separate"]
 
@@ -85,7 +114,7 @@ class EWC(Method):
         self.strength, self.merge, self.gamma = strength, merge, gamma
         self.fisher_batch, self.fisher_dropout = fisher_batch, fisher_dropout
         self.closed_form = closed_form
-        self.memory = Memory(self.model, plain)
+        self.memory = AnchoredWeights(self.model, plain)
         self.register_buffer("tasks_done", torch.tensor(0))
         self.register_buffer("rest", self.memory.anchor.tensors()[0].new_zeros(()))
 

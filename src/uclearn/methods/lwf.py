@@ -22,10 +22,10 @@ from typing import Any, Literal, Self, Unpack, cast, get_args
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.hooks import RemovableHandle
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.parts.watch import Watch
 from uclearn.networks.heads import MultiHead, run_trunk
 from uclearn.tasks.task import Task
 
@@ -93,7 +93,7 @@ class LwF(Method):
         super().__init__(model)
         self.strength, self.temperature, self.outputs = strength, temperature, outputs
         self.teachers = nn.ModuleList()  # none while the first task is learned, then one
-        self._watch = Watch()
+        self._watch = OutputCache()
         # the module is passed in: a copy of this method must freeze its own teacher
         self.register_load_state_dict_post_hook(lambda module, _: module._freeze())  # type: ignore[no-untyped-call]
 
@@ -231,3 +231,45 @@ def _check_settings(strength: float, temperature: float, outputs: Outputs) -> No
         raise SettingError(
             f"`outputs` must be one of {', '.join(get_args(Outputs))}, got {outputs!r}."
         )
+
+
+class OutputCache:
+    """Remembers what a module last made of its input, while it is watched.
+
+    Only passes that can be learned from count: in training mode, with gradients. A copy of a watch
+    remembers nothing, since what it remembers belongs to a graph that cannot be copied.
+
+    >>> layer, watch, x = nn.Linear(2, 1), OutputCache(), torch.zeros(3, 2)
+    >>> watch.begin(layer)
+    >>> y = layer(x)
+    >>> watch.take(x) is y, watch.take(x)
+    (True, None)
+    >>> watch.end()
+    """
+
+    def __init__(self) -> None:
+        self._handle: RemovableHandle | None = None
+        self._latest: tuple[Any, Any] | None = None
+
+    def begin(self, module: nn.Module) -> None:
+        """OutputCache `module` (and nothing else) from now on."""
+        self.end()
+        self._handle = module.register_forward_hook(self._see)
+
+    def take(self, inputs: Any) -> Any:
+        """The output for these very inputs, once; None if they were not the latest."""
+        latest, self._latest = self._latest, None
+        return latest[1] if latest is not None and latest[0] is inputs else None
+
+    def end(self) -> None:
+        """Look away and forget."""
+        if self._handle is not None:
+            self._handle.remove()
+        self._handle = self._latest = None
+
+    def _see(self, module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
+        if inputs and module.training and torch.is_grad_enabled():
+            self._latest = (inputs[0], output)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)()

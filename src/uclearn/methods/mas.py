@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.parts.memory import Memory, check_importance, check_setting
+from uclearn.methods.parts.anchors import AnchoredWeights, check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.networks.heads import run
 from uclearn.ranks import present
@@ -63,7 +63,7 @@ class MAS(Method):
         check_setting("strength", strength, "It is lambda, which weighs the whole penalty.")
         super().__init__(model)
         self.strength, self.per_sample, self.closed_form = strength, per_sample, closed_form
-        self.memory = Memory(self.model, plain)
+        self.memory = AnchoredWeights(self.model, plain)
         self.register_buffer("tasks_done", torch.tensor(0))
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:

@@ -27,8 +27,14 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.parts.memory import Memory, NamedTensors, check_importance, check_setting
-from uclearn.methods.parts.path import Path, check_followed
+from uclearn.methods.parts.anchors import (
+    AnchoredWeights,
+    NamedTensors,
+    PathIntegral,
+    check_followed,
+    check_importance,
+    check_setting,
+)
 from uclearn.tasks.task import Task
 
 
@@ -85,8 +91,8 @@ class RWalk(Method):
         super().__init__(model)
         self.strength, self.alpha, self.interval = strength, alpha, interval
         self.damping, self.normalise, self.closed_form = damping, normalise, closed_form
-        self.memory = Memory(self.model, plain)
-        self.path = Path(self.memory)
+        self.memory = AnchoredWeights(self.model, plain)
+        self.path = PathIntegral(self.memory)
         weights = self.memory.named_weights()
         self.fisher = NamedTensors(weights)
         self.score = NamedTensors(weights)

@@ -19,8 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.parts.memory import Memory, check_importance, check_setting
-from uclearn.methods.parts.path import Path, check_followed
+from uclearn.methods.parts.anchors import (
+    AnchoredWeights,
+    PathIntegral,
+    check_followed,
+    check_importance,
+    check_setting,
+)
 from uclearn.tasks.task import Task
 
 
@@ -74,8 +79,8 @@ class SI(Method):
         super().__init__(model)
         self.strength, self.damping = strength, damping
         self.nonnegative, self.closed_form = nonnegative, closed_form
-        self.memory = Memory(self.model, plain)
-        self.path = Path(self.memory)
+        self.memory = AnchoredWeights(self.model, plain)
+        self.path = PathIntegral(self.memory)
 
     @property
     def _spring(self) -> float:

@@ -30,23 +30,23 @@ PIECE = 1 << 20
 class Grip(NamedTuple):
     """How firmly each weight is held, as vectors that broadcast over the weights.
 
-    For a linear layer `node` and `press` are (out, 1) and `source` is (1, in).
+    For a linear layer `node` and `freeze` are (out, 1) and `source` is (1, in).
     """
 
     node: Tensor
     """Squared strength of the node that the weight comes into, times the weight of eq. (4)."""
     source: Tensor | None
     """Squared strength of the node that feeds the weight, times the weight of eq. (4)."""
-    press: Tensor | None
+    freeze: Tensor | None
     """Squared strength of the node, times the weight of eq. (5); None: eq. (5) is off."""
 
     def times(self, factor: float) -> Grip:
-        """As much firmer."""
-        node, source, press = self
+        """Every hold multiplied by `factor`."""
+        node, source, freeze = self
         return Grip(
             node * factor,
             None if source is None else source * factor,
-            None if press is None else press * factor,
+            None if freeze is None else freeze * factor,
         )
 
     def for_each(self, mean: Tensor) -> Grip:
@@ -58,7 +58,7 @@ class Grip(NamedTuple):
         """
         node = _stiffness(self, out=torch.empty_like(mean)).flatten()
         return Grip(
-            node, None, None if self.press is None else self.press.expand_as(mean).flatten()
+            node, None, None if self.freeze is None else self.freeze.expand_as(mean).flatten()
         )
 
 
@@ -108,10 +108,10 @@ def hold(mean: Tensor, anchor: Tensor, grip: Grip, scale: float = 1.0) -> tuple[
         moved, pressed = _scratch.like(means)
         torch.sub(means, anchors, out=moved)
         pulled = _dot(_pull(part, moved, out=gradient), moved)
-        if part.press is None:
+        if part.freeze is None:
             values.append(pulled / 2)
             continue
-        torch.mul(anchors, anchors, out=pressed).mul_(part.press)
+        torch.mul(anchors, anchors, out=pressed).mul_(part.freeze)
         gradient.addcmul_(pressed, torch.sign(moved))
         # <c d, d> counts eq. (4) twice; |d| = sign(d) d counts eq. (5) once
         values.append(torch.sub(_dot(gradient, moved), pulled, alpha=0.5))
@@ -128,8 +128,8 @@ def add_hold_gradient(
         torch.sub(means, anchors, out=moved)
         stiffness = part.node if part.source is None else _stiffness(part, out=pull)
         target.addcmul_(moved, stiffness, value=scale)
-        if part.press is not None:
-            torch.mul(anchors, anchors, out=pull).mul_(part.press)
+        if part.freeze is not None:
+            torch.mul(anchors, anchors, out=pull).mul_(part.freeze)
             target.addcmul_(moved.sign_(), pull, value=scale)
 
 

@@ -15,7 +15,7 @@ from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, fie
 from pydantic import model_validator as after_validation
 
 from uclearn.errors import SettingError
-from uclearn.methods.checks import trial
+from uclearn.methods.checks import problem
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.runs.networks import check_network
 from uclearn.runs.parts import (
@@ -143,7 +143,7 @@ class Configuration(Settings):
 
     def check_method(self) -> None:
         """The constructors know their ranges: let them say so now and not in an hour."""
-        build(self.method, trial.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1))
+        build(self.method, problem.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1))
 
 
 class RunConfig(Configuration):
@@ -209,7 +209,7 @@ class RunConfig(Configuration):
         return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
 
 
-_EXAMPLE = torch.zeros(1, trial.FEATURES)
+_EXAMPLE = torch.zeros(1, problem.FEATURES)
 
 
 def _check_tasks(name: str, tasks: int | None) -> None:

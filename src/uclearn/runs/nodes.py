@@ -10,8 +10,7 @@ from torch import Tensor
 
 from uclearn.measures.capacity import QUANTILES
 from uclearn.methods.contract import Method
-from uclearn.methods.parts.node_states import sigmas_by_layer
-from uclearn.methods.parts.wrapper import Wrapper
+from uclearn.methods.parts.wrapper import Wrapper, sigmas_by_layer
 
 
 @runtime_checkable

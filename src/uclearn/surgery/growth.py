@@ -17,12 +17,12 @@ from uclearn.methods.ewc import EWC
 from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.joint import Joint
 from uclearn.methods.mas import MAS
-from uclearn.methods.parts.held import Held, HeldLayer
-from uclearn.methods.parts.memory import NamedTensors
+from uclearn.methods.parts.anchors import NamedTensors
 from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
+from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor
 from uclearn.surgery.anatomy import Anatomy
 from uclearn.surgery.resize import NEW, Cut, Cuts, cut_values, pick
 
@@ -96,18 +96,18 @@ def _ucl(method: UCL, growth: Growth) -> None:
     The rest of a batch norm's statistics is kept for each task; a new feature's are neutral.
     """
     for held in method.held:
-        assert isinstance(held, Held)
+        assert isinstance(held, LayerAnchor)
         for name in ("weight", "bias"):
             if name in held._buffers:
                 anchor = held.get_buffer(name)
                 setattr(held, name, growth.extended(held.layer, name, anchor))
-        if isinstance(held, HeldLayer):
+        if isinstance(held, GaussianAnchor):
             _free_nodes(held, growth.of(held.layer).nodes)
     method.statistics.per_task = _statistics(method, growth)
     method.retrace(growth.example)
 
 
-def _free_nodes(held: HeldLayer, nodes: Tensor) -> None:
+def _free_nodes(held: GaussianAnchor, nodes: Tensor) -> None:
     initial, layer = float(held.initial), held.layer
     fresh = (nodes == NEW).to(layer.rho.device)
     for which in ("sigma", "sigma_bias"):

@@ -15,17 +15,22 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from uclearn.methods.checks.acting import check_acts, check_holds, check_own_memory
-from uclearn.methods.checks.check import Check, ContractError
-from uclearn.methods.checks.lasting import check_copy, check_reproducible, check_save_and_load
-from uclearn.methods.checks.trial import Make
-from uclearn.methods.checks.words import (
+from uclearn.methods.checks.hooks import (
     check_begin_task,
     check_inference,
     check_parameter_groups,
     check_penalty,
     check_rest,
 )
+from uclearn.methods.checks.memory import (
+    check_acts,
+    check_copy,
+    check_holds,
+    check_own_memory,
+    check_reproducible,
+    check_save_and_load,
+)
+from uclearn.methods.checks.problem import Check, ContractError, Make
 
 CHECKS: tuple[Check, ...] = (
     check_parameter_groups,

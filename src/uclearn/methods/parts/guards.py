@@ -33,7 +33,7 @@ def running_on(example: Any) -> Iterator[None]:
         ) from error
 
 
-class Places:
+class ModuleGuard:
     """Where the layers of a method hang in its model, to notice when one is replaced.
 
     Args:

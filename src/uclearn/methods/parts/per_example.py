@@ -23,7 +23,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
-from uclearn.methods.parts.layer_uses import LayerUses, Part
+from uclearn.methods.parts.layer_gradients import GradientPart, LayerUses
 from uclearn.ranks import present
 
 Measure = Literal["square", "absolute"]
@@ -96,7 +96,7 @@ class _Gauge:
         self.budget = BUDGET if on_cpu else 64 * BUDGET  # elsewhere few large kernels
         self.examples = 0
 
-    def add(self, losses: Tensor, parts: Sequence[list[Part] | None]) -> None:
+    def add(self, losses: Tensor, parts: Sequence[list[GradientPart] | None]) -> None:
         """Take in a batch of losses, (batch,), and what makes up its gradients."""
         count = len(losses)
         spans = list(_spans(count, self.group or count, self.pending))
@@ -124,7 +124,7 @@ class _Gauge:
         present().sum_(self.totals)
         return [total / examples for total in self.totals]
 
-    def _add_parts(self, index: int, parts: list[Part], spans: Sequence[Span]) -> None:
+    def _add_parts(self, index: int, parts: list[GradientPart], spans: Sequence[Span]) -> None:
         if self.group == 1 and len(parts) == 1 and parts[0].is_outer:
             function = torch.square if self.measure == "square" else torch.abs
             self.totals[index].addmm_(function(parts[0].gradient).T, function(parts[0].input))
@@ -182,7 +182,7 @@ def _check_losses(losses: Tensor) -> None:
     if losses.dim() != 1 or not len(losses):
         raise TaskError(
             f"`losses` must yield one loss per example, shape (batch,), got shape "
-            f"{tuple(losses.shape)}. Use reduction='none' in the loss function."
+            f"{tuple(losses.shape)}. LayerUse reduction='none' in the loss function."
         )
     if not losses.requires_grad:
         raise TaskError(

@@ -25,17 +25,21 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.parts.gates import (
+from uclearn.methods.hat.gates import (
     EMBEDDING_LIMIT,
-    Gate,
+    Kept,
+    NodeGates,
     add_gate,
     anneal,
     compensation,
     gateable,
+    join_mask,
+    keep,
+    mask_gradients,
+    put_back,
     sparsity,
 )
-from uclearn.methods.parts.keep import Kept, join_mask, keep, mask_gradients, put_back
-from uclearn.methods.parts.wiring import wire
+from uclearn.methods.hat.wiring import wire
 from uclearn.networks.heads import MultiHead, has_heads
 from uclearn.tasks.task import Task
 
@@ -92,7 +96,7 @@ class HAT(Method):
         self._found = gateable(self.model)
         self._wiring = wire(self.model, example, self._found, heads=has_heads(self.model))
         generator = torch.Generator().manual_seed(seed)
-        self._gates: dict[str, Gate] = {
+        self._gates: dict[str, NodeGates] = {
             name: add_gate(layer, tasks, smax, generator)
             for name, layer in self._found.layers.items()
             if name not in self._wiring.outputs

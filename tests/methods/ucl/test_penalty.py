@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn import UCL
-from uclearn.methods.parts import grasp
+from uclearn.methods.ucl import penalty
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear and norm": (
@@ -59,7 +59,7 @@ def penalty_and_gradients(method: UCL) -> tuple[Tensor, dict[str, Tensor | None]
 
 def one_by_one(method: UCL) -> UCL:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(grasp, "SMALL", 0)
+        patch.setattr(penalty, "SMALL", 0)
         apart = copy.deepcopy(method)
         apart._tighten()
     return apart
@@ -136,6 +136,6 @@ def test_what_is_kept_for_small_layers_is_bounded_by_their_size() -> None:
     net = nn.Sequential(nn.Linear(300, 100), nn.ReLU(), nn.Linear(100, 5))
     method = UCL(net, torch.zeros(1, 300))
     method.end_task()
-    kept = [t for _, grip in method._grasp._bundles for t in grip if t is not None]
-    assert grasp.SMALL < 300 * 100
+    kept = [t for _, grip in method._penalty._bundles for t in grip if t is not None]
+    assert penalty.SMALL < 300 * 100
     assert sum(tensor.numel() for tensor in kept) == 2 * (100 * 5 + 100 + 5)

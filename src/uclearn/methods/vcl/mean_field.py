@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian.functions import sample_weight
-from uclearn.methods.parts.draws import Draws
+from uclearn.methods.vcl.draws import WeightDraws
 
 
 class Posterior(NamedTuple):
@@ -34,14 +34,14 @@ class Posterior(NamedTuple):
 class MeanFieldLayer(nn.Module):
     """What all of them share. A mixin: it stands before the torch layer in the bases."""
 
-    draws: Draws
+    draws: WeightDraws
     place: str
     """Its name in the network, by which a prediction finds its noise again."""
     partial: bool = False
     """Whether it may get some examples of a batch only, as a head does."""
 
     def become_mean_field(
-        self, place: str, log_variance: float, prior_variance: float, draws: Draws
+        self, place: str, log_variance: float, prior_variance: float, draws: WeightDraws
     ) -> None:
         """Give a layer that holds only means its variances, and the prior N(0, prior_variance).
         Frozen parameters stay exact."""
@@ -219,7 +219,7 @@ _MEAN_FIELD: dict[type[nn.Module], type[MeanFieldLayer]] = {
 
 
 def mean_field(
-    name: str, layer: nn.Module, log_variance: float, prior_variance: float, draws: Draws
+    name: str, layer: nn.Module, log_variance: float, prior_variance: float, draws: WeightDraws
 ) -> MeanFieldLayer:
     """Turn a plain layer, in place, into the same with a variance for every weight."""
     converted = _MEAN_FIELD.get(type(layer))

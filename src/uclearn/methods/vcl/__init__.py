@@ -22,10 +22,10 @@ from torch import Tensor, nn
 from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.parts.draws import Draws
+from uclearn.methods.parts.anchors import gradient_of
 from uclearn.methods.parts.fit import Loss, check_fit, fit
-from uclearn.methods.parts.held import gradient_of
-from uclearn.methods.parts.mean_field import MeanFieldLayer, Posterior, mean_field
+from uclearn.methods.vcl.draws import WeightDraws
+from uclearn.methods.vcl.mean_field import MeanFieldLayer, Posterior, mean_field
 from uclearn.networks.heads import MultiHead, head_names
 from uclearn.penalties import add_kl_gradients, kl_and_gradients, known_gradient
 from uclearn.tasks.data import DataLike
@@ -102,7 +102,7 @@ class VCL(Method):
         self.start_batch_size, self.loss = start_batch_size, loss
         self.closed_form, self.seed = closed_form, seed
         self.noise = Noise(seed, kind=noise)
-        self.draws = Draws(samples, prediction_samples, self.noise)
+        self.draws = WeightDraws(samples, prediction_samples, self.noise)
         self._layers = [self._convert(*item) for item in survey(self.model, plain).layers.items()]
         self._convert_heads()
         self.draws.attach(self.model)

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from uclearn import UCL
 from uclearn.errors import TaskError
-from uclearn.methods.parts.running_statistics import BatchNormStatistics
+from uclearn.methods.ucl.batch_norm import BatchNormStatistics
 from uclearn.tasks import Data, Task
 
 SETTINGS: list[BatchNormStatistics] = ["shared", "per-task", "frozen"]

@@ -41,15 +41,14 @@ from uclearn.methods.contract import (
     as_step,
     lent,
 )
-from uclearn.methods.parts.grasp import Grasp
 from uclearn.methods.parts.guards import (
-    Places,
+    ModuleGuard,
     require_finite_penalty,
     require_finite_weights,
     running_on,
 )
-from uclearn.methods.parts.held import Held, HeldLayer, HeldNorm
-from uclearn.methods.parts.running_statistics import BatchNormStatistics, RunningStatistics
+from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
+from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor, NormAnchor, UCLPenalty
 from uclearn.networks.heads import head_names, run_trunk
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
@@ -150,14 +149,14 @@ class UCL(Method):
         self._opaque = found.opaque
         self.topology = self._trace(example)
         self.held = nn.ModuleList(
-            [HeldLayer(layer) for layer in self._layers.values()]
-            + [HeldNorm(norm) for norm in self._norms.values()]
+            [GaussianAnchor(layer) for layer in self._layers.values()]
+            + [NormAnchor(norm) for norm in self._norms.values()]
         )
         self.register_buffer("drift_weight", torch.tensor(float(alpha)))
         self.register_buffer("freeze_weight", torch.tensor(0.0))
         self.register_buffer("tasks_done", torch.tensor(0))
         self.statistics = RunningStatistics(self.model, batch_norm)
-        self._places = Places(self, {**self._layers, **self._norms})
+        self._guard = ModuleGuard(self, {**self._layers, **self._norms})
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
         self._tighten()
@@ -194,7 +193,7 @@ class UCL(Method):
         gradients: list[Tensor] = []
         total = torch.zeros((), device=self.drift_weight.device)
         with torch.no_grad():
-            for term in self._grasp.terms(scale, self.beta, self.inflate):
+            for term in self._penalty.terms(scale, self.beta, self.inflate):
                 total = total + term.value  # not in place: a float64 value keeps its precision
                 parameters.extend(term.parameters)
                 gradients.extend(term.gradients)
@@ -207,7 +206,7 @@ class UCL(Method):
             return
         scale = 1 / self._batch_size(as_step(step, given))
         with torch.no_grad():
-            self._grasp.add_gradients(scale, self.beta, self.inflate)
+            self._penalty.add_gradients(scale, self.beta, self.inflate)
 
     def end_task(
         self,
@@ -217,7 +216,7 @@ class UCL(Method):
         inputs: Iterable[Any] | None = None,
     ) -> None:
         """Freeze means and uncertainties as what the next task must not forget."""
-        self._places.check()
+        self._guard.check()
         require_finite_weights(self.model)
         self.statistics.settle(self.model, task, inputs)
         for held in self._all_held():
@@ -270,9 +269,9 @@ class UCL(Method):
                 call=call,
             )
 
-    def _all_held(self) -> Iterator[Held]:
+    def _all_held(self) -> Iterator[LayerAnchor]:
         for held in self.held:
-            assert isinstance(held, Held)
+            assert isinstance(held, LayerAnchor)
             yield held
 
     def _restore(self) -> None:
@@ -287,13 +286,13 @@ class UCL(Method):
         for name, held in layers.items():
             arriving = self.topology.arriving(name, strengths)
             held.tighten(arriving, self.upper_freeze, self.drift_weight, self._freeze_weight())
-        self._grasp = Grasp(layers.values())
+        self._penalty = UCLPenalty(layers.values())
 
     def _freeze_weight(self) -> Tensor | None:
         return self.freeze_weight if self.freeze and bool(self.freeze_weight > 0) else None
 
     def _batch_size(self, step: Step) -> int:
-        self._places.check()
+        self._guard.check()
         size = step.need("batch_size", "the penalty is divided by the examples of one step")
         if not size >= 1:
             raise SettingError(
@@ -304,7 +303,7 @@ class UCL(Method):
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
         result = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
-        if hasattr(self, "_places"):
+        if hasattr(self, "_guard"):
             self._tighten()  # what was worked out lives where the weights live
         return result
 

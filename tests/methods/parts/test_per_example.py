@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
+from uclearn.methods.ewc import fisher_diagonal
 from uclearn.methods.parts import per_example
-from uclearn.methods.parts.fisher import fisher_diagonal
-from uclearn.methods.parts.layer_uses import LayerUses
+from uclearn.methods.parts.layer_gradients import LayerUses
 from uclearn.methods.parts.per_example import importance
 from uclearn.networks import MultiHead
 

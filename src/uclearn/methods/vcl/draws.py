@@ -22,7 +22,7 @@ from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import Noise
 
 
-class Draws:
+class WeightDraws:
     """How many draws a network makes, and of which noise. Its layers share one.
 
     In `train()` the network makes `samples` draws and returns them stacked. In `eval()` it uses
@@ -32,7 +32,7 @@ class Draws:
     def __init__(self, samples: int, predictions: int, noise: Noise) -> None:
         self.samples, self.predictions, self.noise = samples, predictions, noise
         self.now = 0
-        """Draws of the forward pass that is under way; 0: the means."""
+        """WeightDraws of the forward pass that is under way; 0: the means."""
         self.probabilities = True
         """Whether the network puts out logits, whose probabilities are averaged."""
         self._rows = 0  # of the repeated batch

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from tests.methods.gated_networks import NETWORKS, Residual, SkipsFirst, inputs_for
 from tests.oracles import joins
 from uclearn.gaussian import survey
-from uclearn.methods.parts.keep import join_mask
-from uclearn.methods.parts.wiring import Wiring, wire
+from uclearn.methods.hat.gates import join_mask
+from uclearn.methods.hat.wiring import Wiring, wire
 from uclearn.topology import node_dim
 
 

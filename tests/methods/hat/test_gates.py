@@ -10,7 +10,16 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from uclearn.methods.parts.gates import Gate, add_gate, anneal, compensation, sparsity
+from uclearn.methods.hat.gates import (
+    NodeGates,
+    add_gate,
+    anneal,
+    compensation,
+    keep,
+    mask_gradients,
+    put_back,
+    sparsity,
+)
 
 Layer = TypeVar("Layer", nn.Linear, nn.Conv2d)
 
@@ -55,7 +64,7 @@ def test_where_nothing_is_free_nothing_is_charged() -> None:
     assert sparsity(torch.ones(3), torch.zeros(3)).item() == 0.0
 
 
-def gated(layer: Layer, task: int = 0) -> tuple[Layer, Gate]:
+def gated(layer: Layer, task: int = 0) -> tuple[Layer, NodeGates]:
     gate = add_gate(layer, 3, 2.0, torch.Generator().manual_seed(0))
     gate.task = task
     return layer, gate
@@ -105,3 +114,45 @@ def test_a_copied_layer_has_the_gate_of_the_copy() -> None:
     gate.embedding.fill_(-6.0)
     assert torch.equal(twin(x), expected)
     assert not torch.equal(layer(x), expected)
+
+
+@torch.no_grad()
+def test_whatever_was_done_kept_values_come_back_exactly_and_others_stay_exactly() -> None:
+    generator = torch.Generator().manual_seed(0)
+    parameter = nn.Parameter(torch.randn(200, 50, generator=generator))
+    before = parameter.clone()
+    mask = torch.rand(200, 50, generator=generator) < 0.5
+    kept = list(keep(parameter, mask))
+    for size in (1e-8, 1.0, 1e8):
+        parameter.copy_(before + size * torch.randn(200, 50, generator=generator))
+        moved = parameter.clone()
+        put_back(kept)
+        assert torch.equal(parameter, torch.where(mask, before, moved))
+
+
+def test_masked_gradients_are_exactly_zero_and_others_stay_exactly() -> None:
+    parameter = nn.Parameter(torch.randn(30, 20))
+    gradient = torch.randn(30, 20) * torch.logspace(-30, 30, 20)
+    parameter.grad = gradient.clone()
+    nodes = (torch.arange(30) % 3 == 0).unsqueeze(1)
+    (exposed,) = mask_gradients(keep(parameter, nodes))
+    assert exposed.parameter is parameter
+    assert torch.equal(parameter.grad, torch.where(nodes, 0.0, gradient))
+
+
+def test_without_a_gradient_there_is_nothing_to_mask() -> None:
+    parameter = nn.Parameter(torch.randn(3))
+    assert mask_gradients(keep(parameter, torch.tensor(True))) == []
+    assert parameter.grad is None
+
+
+def test_where_nothing_is_masked_nothing_is_kept() -> None:
+    assert list(keep(nn.Parameter(torch.randn(3)), torch.zeros(3, dtype=torch.bool))) == []
+
+
+def test_kept_values_do_not_follow_the_parameter() -> None:
+    parameter = nn.Parameter(torch.zeros(3))
+    (kept,) = keep(parameter, torch.tensor(True))
+    with torch.no_grad():
+        parameter.add_(1.0)
+    assert kept.values.count_nonzero() == 0

@@ -1,14 +1,17 @@
-"""A problem so small that a method is tried on it in a blink: what `checks` runs methods on."""
+"""The small problem that `checks` runs methods on, and what all checks share: how they fail and
+what they compare."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+import functools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from uclearn.errors import UclearnError
 from uclearn.methods.contract import Method, Step, lent
 from uclearn.networks.heads import MultiHead, run
 from uclearn.tasks.data import Batch, Data, generator, iterate
@@ -136,12 +139,6 @@ def predict(method: Method, task: Task) -> Tensor:
         return run(lent_network, first_batch(task).inputs, task.index).clone()
 
 
-def weights(method: Method, heads: bool) -> dict[str, nn.Parameter]:
-    """The parameters that the plain network has too: no uncertainties, gates or heads."""
-    plain = dict(network(heads).named_parameters())
-    return {name: p for name, p in method.model.named_parameters() if name in plain}
-
-
 def snapshot(method: Method) -> dict[str, Tensor]:
     """A copy of everything that the method remembers."""
     return {name: value.detach().clone() for name, value in method.state_dict().items()}
@@ -161,3 +158,80 @@ def example_losses(outputs: Tensor, targets: Tensor) -> Tensor:
     """(batch,) cross-entropy; (draws, batch, classes) outputs are averaged over."""
     draws = outputs if outputs.dim() == 3 else outputs[None]
     return torch.stack([F.cross_entropy(d, targets, reduction="none") for d in draws]).mean(0)
+
+
+class ContractError(UclearnError, AssertionError):
+    """A method does not keep the contract."""
+
+
+class Check(Protocol):
+    """One promise of the contract."""
+
+    __name__: str
+
+    def __call__(self, make: Make, heads: bool = False) -> None:
+        """Raise `ContractError` if the method does not keep it."""
+        ...
+
+
+def seeded(promise: Callable[[Make, bool], None]) -> Check:
+    """A check that always sees the same random numbers, and gives back those that were."""
+
+    @functools.wraps(promise)
+    def check(make: Make, heads: bool = False) -> None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            promise(make, heads)
+
+    return check
+
+
+def weights(method: Method, heads: bool) -> dict[str, nn.Parameter]:
+    """The parameters that the plain network has too: no uncertainties, gates or heads."""
+    plain = dict(network(heads).named_parameters())
+    found = {name: p for name, p in method.model.named_parameters() if name in plain}
+    if not found:
+        raise ContractError(
+            "The network's parameters must keep their names in `method.model`, got none of them. "
+            "Convert modules in place, as `uclearn.gaussian.convert` does."
+        )
+    return found
+
+
+def nudge(weights: Iterable[Tensor]) -> None:
+    """Move weights a little, as learning something else would."""
+    with torch.no_grad():
+        for weight in weights:
+            weight += 0.1 * torch.randn_like(weight)
+
+
+def behaviour(method: Method, task: Task) -> dict[str, Tensor]:
+    """What a method does now, as numbers. Looking moves its random numbers on."""
+    return {
+        "the penalty": pull(method, task)[0],
+        "predictions": predict(method, task),
+        "predictions for the first task": predict(method, tasks(1)[0]),
+    }
+
+
+def compare(
+    promise: str, before: Mapping[str, Tensor], after: Mapping[str, Tensor], remedy: str
+) -> None:
+    """Refuse any difference, bit for bit: what was promised, what differs, what to do."""
+    differing = [
+        name
+        for name in {**before, **after}
+        if name not in before or name not in after or not torch.equal(before[name], after[name])
+    ]
+    if differing:
+        raise ContractError(f"{promise}, but these differ: {listed(differing)}. {remedy}")
+
+
+def listed(names: Collection[str], most: int = 5) -> str:
+    """Some names for a message.
+
+    >>> listed(["a", "b", "c"], most=2)
+    'a, b and 1 more'
+    """
+    shown = ", ".join(list(names)[:most]) or "none"
+    return shown if len(names) <= most else f"{shown} and {len(names) - most} more"

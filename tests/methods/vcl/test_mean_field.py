@@ -1,4 +1,4 @@
-"""Draws of all weights in one forward pass, against one forward pass for each draw."""
+"""WeightDraws of all weights in one forward pass, against one forward pass for each draw."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from torch.func import functional_call
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import Noise
-from uclearn.methods.parts.draws import Draws, average_outputs, average_probabilities
-from uclearn.methods.parts.mean_field import MeanFieldLayer, mean_field
+from uclearn.methods.vcl.draws import WeightDraws, average_outputs, average_probabilities
+from uclearn.methods.vcl.mean_field import MeanFieldLayer, mean_field
 
 DRAWS, BATCH = 3, 4
 
@@ -39,7 +39,7 @@ def drawing(net: nn.Module, samples: int = DRAWS) -> tuple[nn.Module, Recorder]:
     """A copy of the network all of whose layers draw, with variances that differ."""
     net = copy.deepcopy(net).double()
     noise = Recorder()
-    draws = Draws(samples, samples, noise)
+    draws = WeightDraws(samples, samples, noise)
     for name, module in list(net.named_modules()):
         if list(module.parameters(recurse=False)):
             mean_field(name, module, -2.0, 1.0, draws)
@@ -203,7 +203,7 @@ def test_unknown_layers_are_refused_by_name() -> None:
     class Odd(nn.Linear):
         pass
 
-    draws = Draws(1, 1, Noise())
+    draws = WeightDraws(1, 1, Noise())
     with pytest.raises(UnsupportedLayerError, match=r"body\.0 \(Odd\) has no version.*`plain`"):
         mean_field("body.0", Odd(2, 2), -6.0, 1.0, draws)
 

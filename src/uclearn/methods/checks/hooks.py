@@ -1,4 +1,4 @@
-"""The words one by one."""
+"""Checks of single hooks: `parameter_groups`, `begin_task`, `penalty`, `inference`."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from contextlib import suppress
 import torch
 from torch import Tensor
 
-from uclearn.methods.checks import trial
-from uclearn.methods.checks.check import ContractError, compare, listed, nudge, seeded, weights
-from uclearn.methods.checks.trial import Make
+from uclearn.methods.checks import problem
+from uclearn.methods.checks.problem import (
+    ContractError,
+    Make,
+    compare,
+    listed,
+    nudge,
+    seeded,
+    weights,
+)
 from uclearn.methods.contract import Method
 from uclearn.tasks.data import Data
 from uclearn.tasks.task import Task
@@ -19,8 +26,8 @@ from uclearn.tasks.task import Task
 @seeded
 def check_parameter_groups(make: Make, heads: bool) -> None:
     """`parameter_groups` holds each trainable parameter exactly once, those of new heads too."""
-    method = trial.built(make, heads)
-    for task in trial.tasks(2):
+    method = problem.built(make, heads)
+    for task in problem.tasks(2):
         method.begin_task(task)
         names = {id(p): name for name, p in method.named_parameters() if p.requires_grad}
         given = [id(p) for group in method.parameter_groups(lr=0.1) for p in group["params"]]
@@ -39,8 +46,8 @@ def check_parameter_groups(make: Make, heads: bool) -> None:
 @seeded
 def check_begin_task(make: Make, heads: bool) -> None:
     """`begin_task` returns a task, leaves its argument alone and moves no weights."""
-    method = trial.built(make, heads)
-    for task in trial.tasks(2):
+    method = problem.built(make, heads)
+    for task in problem.tasks(2):
         data = _content(task)
         before = {name: p.detach().clone() for name, p in weights(method, heads).items()}
         begun = _returned_task(method.begin_task(task), task)
@@ -56,18 +63,18 @@ def check_begin_task(make: Make, heads: bool) -> None:
             weights(method, heads),
             "Do it in the constructor or in `begin_step`.",
         )
-        trial.train(method, begun)
-        trial.end(method, begun)
+        problem.train(method, begun)
+        problem.end(method, begun)
 
 
 @seeded
 def check_penalty(make: Make, heads: bool) -> None:
     """`penalty` is a finite scalar with finite gradients, even for a batch of one."""
-    method = trial.built(make, heads)
-    for task in trial.tasks(2):
+    method = problem.built(make, heads)
+    for task in problem.tasks(2):
         begun = method.begin_task(task)
-        for size in (trial.BATCH, 1):
-            value, gradients = trial.pull(method, task, size)
+        for size in (problem.BATCH, 1):
+            value, gradients = problem.pull(method, task, size)
             broken = [name for name, g in gradients.items() if not bool(g.isfinite().all())]
             if value.dim() or not bool(value.isfinite()) or broken:
                 raise ContractError(
@@ -75,18 +82,18 @@ def check_penalty(make: Make, heads: bool) -> None:
                     f"task {task.index}; gradients that are not finite: {listed(broken)}. Look "
                     "for a division by a spread, a count less one, or an importance of zero."
                 )
-            trial.train(method, begun)
-        trial.end(method, begun)
+            problem.train(method, begun)
+        problem.end(method, begun)
 
 
 @seeded
 def check_rest(make: Make, heads: bool) -> None:
     """Right after `end_task` the penalty pulls at no weight: nothing has been forgotten yet."""
-    method, task = trial.learned(make, heads), trial.tasks(2)[1]
+    method, task = problem.learned(make, heads), problem.tasks(2)[1]
     method.begin_task(task)
-    at_rest = _largest(trial.pull(method, task)[1], weights(method, heads))
+    at_rest = _largest(problem.pull(method, task)[1], weights(method, heads))
     nudge(weights(method, heads).values())
-    moved = _largest(trial.pull(method, task)[1], weights(method, heads))
+    moved = _largest(problem.pull(method, task)[1], weights(method, heads))
     name = max(at_rest, key=lambda name: at_rest[name])
     if at_rest[name] > 1e-6 + 1e-4 * max(moved.values()):
         raise ContractError(
@@ -100,15 +107,15 @@ def check_rest(make: Make, heads: bool) -> None:
 def check_inference(make: Make, heads: bool) -> None:
     """`inference` lends a network in evaluation mode and leaves no trace, not even if left by an
     error."""
-    method, twin = trial.learned(make, heads), trial.learned(make, heads)
-    first, second, *_ = trial.tasks()
+    method, twin = problem.learned(make, heads), problem.learned(make, heads)
+    first, second, *_ = problem.tasks()
     begun, twin_begun = method.begin_task(second), twin.begin_task(second)
-    trial.train(method, begun)
-    trial.train(twin, twin_begun)
+    problem.train(method, begun)
+    problem.train(twin, twin_begun)
     list(method.model.modules())[-1].eval()  # one module may stay in evaluation while others train
     before = _traces(method)
-    predictions = [trial.predict(method, task) for task in (first, second)]
-    again = [trial.predict(method, task) for task in (first, second)]
+    predictions = [problem.predict(method, task) for task in (first, second)]
+    again = [problem.predict(method, task) for task in (first, second)]
     with suppress(_LeftByError), method.inference(0) as network:
         if network.training:
             raise ContractError("`inference` must lend a network in evaluation mode, got training.")
@@ -120,12 +127,12 @@ def check_inference(make: Make, heads: bool) -> None:
             "`inference` must predict the same twice, since it leaves no trace; it did not. Put "
             "back the random numbers and all else that it used."
         )
-    trial.train(method, begun)
-    trial.train(twin, twin_begun)
+    problem.train(method, begun)
+    problem.train(twin, twin_begun)
     compare(
         "Training after `inference` must go on as if it had not been",
-        trial.snapshot(twin),
-        trial.snapshot(method),
+        problem.snapshot(twin),
+        problem.snapshot(method),
         "Something that is not in `state_dict` was changed. " + remedy,
     )
 
@@ -149,7 +156,7 @@ def _largest(gradients: Mapping[str, Tensor], names: Iterable[str]) -> dict[str,
 
 def _traces(method: Method) -> dict[str, Tensor]:
     """Everything that someone might leave changed."""
-    traces = {f"state {name}": value for name, value in trial.snapshot(method).items()}
+    traces = {f"state {name}": value for name, value in problem.snapshot(method).items()}
     for name, p in method.named_parameters():
         traces[f"`requires_grad` of {name}"] = torch.tensor(p.requires_grad)
         traces[f"the place of {name}"] = torch.tensor(p.data_ptr())

@@ -15,9 +15,16 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import trainable
-from uclearn.methods.parts.held import gradient_of
 from uclearn.networks.heads import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
+from uclearn.penalties.quadratic import pieces
+
+
+def gradient_of(parameter: nn.Parameter) -> Tensor:
+    """The parameter's gradient, made if it has none yet."""
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad
 
 
 class NamedTensors(nn.Module):
@@ -46,7 +53,7 @@ class NamedTensors(nn.Module):
             tensor.copy_(value)
 
 
-class Memory(nn.Module):
+class AnchoredWeights(nn.Module):
     """An anchor and an importance for every trainable weight that all tasks share.
 
     The network itself is only referred to. Heads are not held, nor what stands below the modules
@@ -165,3 +172,98 @@ def _parameter(model: nn.Module, name: str) -> nn.Parameter:
             f"The parameter {name} is no longer there, so it cannot be held. Change the model "
             "first and build the method from it."
         ) from error
+
+
+class PathIntegral(nn.Module):
+    """Records each step: the task's gradient before it, the movement after it.
+
+    Size: the integral is as large as the weights and part of the state; two more tensors of that
+    size serve each step and are not.
+    """
+
+    def __init__(self, memory: AnchoredWeights) -> None:
+        super().__init__()
+        like = memory.named_weights()
+        self.integral = NamedTensors(like)
+        self.gradient = NamedTensors(like, persistent=False)
+        self.before = NamedTensors(like, persistent=False)
+        self._recorded = False
+
+    @torch.no_grad()
+    def record(self, memory: AnchoredWeights, strength: float) -> None:
+        """After backward: keep the weights and the gradient without the penalty's.
+
+        A gradient that is not finite counts as 0: a gradient scaler skips such a step, and where
+        nothing does, the weights themselves tell.
+
+        Args:
+            memory: what the penalty holds the weights to.
+            strength: of the penalty that `.grad` contains; 0 where it contains none.
+        """
+        springs = zip(
+            self.gradient.tensors(),
+            self.before.tensors(),
+            memory.weights(),
+            memory.anchor.tensors(),
+            memory.importance.tensors(),
+            strict=True,
+        )
+        for kept, before, weight, anchor, importance in springs:
+            if weight.grad is None:
+                kept.zero_()
+            elif strength:
+                _subtract_pull((kept, before, weight.grad, weight, anchor, importance), strength)
+            else:
+                torch.nan_to_num(weight.grad, 0.0, 0.0, 0.0, out=kept)
+            before.copy_(weight)
+        self._recorded = True
+
+    @torch.no_grad()
+    def advance(self, memory: AnchoredWeights) -> None:
+        """After the move: `W += gradient * (before - now)`."""
+        if not self._recorded:
+            raise TaskError(
+                "`end_step` was called, but the gradient of this step is not known. Call "
+                "`method.adjust_gradients()` after backward and before the optimiser moves."
+            )
+        self._recorded = False
+        steps = zip(
+            self.integral.tensors(),
+            self.gradient.tensors(),
+            self.before.tensors(),
+            memory.weights(),
+            strict=True,
+        )
+        for tensors in steps:
+            for integral, gradient, before, now in pieces(tensors):
+                integral.addcmul_(gradient, before.sub_(now))  # `before` has served its purpose
+
+    def restart(self) -> None:
+        """A new path begins here."""
+        torch._foreach_zero_(self.integral.tensors())
+
+
+def _subtract_pull(tensors: tuple[Tensor, ...], strength: float) -> None:
+    """`kept = gradient - strength * importance (weight - anchor)`, with `scratch` to work in."""
+    for kept, scratch, gradient, weight, anchor, importance in pieces(tensors):
+        torch.sub(weight, anchor, out=scratch)
+        torch.addcmul(gradient, scratch, importance, value=-strength, out=kept)
+        kept.nan_to_num_(0.0, 0.0, 0.0)
+
+
+def check_followed(memory: AnchoredWeights, evidence: Sequence[Tensor]) -> None:
+    """Weights that moved while no step left its trace mean that the loop left out the calls.
+
+    Args:
+        memory: where the weights stood when the task began.
+        evidence: what every step adds to.
+    """
+    moved = any(
+        not torch.equal(weight, anchor)
+        for weight, anchor in zip(memory.weights(), memory.anchor.tensors(), strict=True)
+    )
+    if moved and not any(bool(tensor.any()) for tensor in evidence):
+        raise TaskError(
+            "The weights moved, but no step was recorded. Call `method.adjust_gradients()` after "
+            "backward and `method.end_step()` after each move of the optimiser."
+        )

@@ -1,0 +1,316 @@
+"""What UCL remembers of each layer, how firmly it holds the layer to it, and the penalty of it all.
+
+A `LayerAnchor` remembers one layer as the previous task left it. `UCLPenalty` works on all layers
+at once: in a small network a step costs what its calls cost, not what they compute, so small
+parameters are laid end to end and worked on as one, and so are the uncertainties of all layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
+
+from uclearn.gaussian import GaussianLayer
+from uclearn.methods.parts.anchors import gradient_of
+from uclearn.penalties import (
+    Grip,
+    add_hold_gradient,
+    hold,
+    spread_and_gradient,
+    spread_gradient,
+)
+
+SMALL = 1 << 13
+"""Parameters up to this size are worked on together. They are copied for it, which for larger ones
+costs more than the calls do, and two numbers for each of their elements are kept."""
+
+T = TypeVar("T")
+
+
+class AnchoredParameter(NamedTuple):
+    """A parameter of a layer, its anchor, and how firmly it is held to it."""
+
+    held_by: LayerAnchor
+    layer: nn.Module
+    name: str
+    grip: Grip
+
+    @property
+    def parameter(self) -> nn.Parameter:
+        """As it is now."""
+        parameter: nn.Parameter = getattr(self.layer, self.name)
+        return parameter
+
+    @property
+    def anchor(self) -> Tensor:
+        """As the previous task left it."""
+        anchor: Tensor = getattr(self.held_by, self.name)
+        return anchor
+
+
+class AnchoredSigma(NamedTuple):
+    """The uncertainties of a layer, and the ones that the previous task left."""
+
+    held_by: GaussianAnchor
+    layer: GaussianLayer
+    of: str
+    """Name of the anchor's buffer: `sigma` (of the weights) or `sigma_bias`."""
+    by: str
+    """Name of the trained parameter of the layer: `rho` or `rho_bias`."""
+
+    @property
+    def rho(self) -> nn.Parameter:
+        """As it is now: sigma = softplus(rho)."""
+        rho: nn.Parameter = getattr(self.layer, self.by)
+        return rho
+
+    @property
+    def previous(self) -> Tensor:
+        """The sigma that the previous task left."""
+        previous: Tensor = getattr(self.held_by, self.of)
+        return previous
+
+
+class LayerAnchor(nn.Module):
+    """The memory of one layer: its weights as the previous task left them.
+
+    The layer itself is only referred to; it belongs to the model.
+    """
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self._layer = (layer,)  # in a tuple, or it would be registered here too
+        for name, parameter in layer.named_parameters(recurse=False):
+            if name in ("weight", "bias"):
+                self.register_buffer(name, parameter.detach().clone())
+        self.anchored: list[AnchoredParameter] = []
+
+    @property
+    def layer(self) -> nn.Module:
+        """The layer that is held."""
+        return self._layer[0]
+
+    def strength(self) -> Tensor:
+        """(nodes,) sigma_init / sigma' of each node that the layer makes."""
+        raise NotImplementedError
+
+    def tighten(
+        self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
+    ) -> None:
+        """Work out how firmly each parameter is held; the result is in `anchored`.
+
+        Args:
+            arriving: (input features,) strength of the nodes that feed each input.
+            upper_freeze: whether weights are held by those, too.
+            drift: weight of eq. (4).
+            freeze: weight of eq. (5), None for off.
+        """
+        raise NotImplementedError
+
+    def blocks(self, tensor: Tensor) -> Tensor:
+        """A view of something shaped like a parameter, over which its grip broadcasts."""
+        return tensor
+
+    def sigmas(self) -> list[AnchoredSigma]:
+        """The uncertainties that the layer has."""
+        return []
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """Keep the weights as they are now."""
+        for name, anchor in self.named_buffers(recurse=False):
+            if name in ("weight", "bias"):
+                anchor.copy_(getattr(self.layer, name))
+
+
+class GaussianAnchor(LayerAnchor):
+    """A Gaussian layer: weights, biases and the uncertainty of its nodes."""
+
+    sigma: Tensor
+    sigma_bias: Tensor
+    initial: Tensor
+
+    def __init__(self, layer: GaussianLayer) -> None:
+        super().__init__(layer)
+        self.register_buffer("sigma", layer.sigma.detach().clone())
+        if layer.sigma_bias is not None:
+            self.register_buffer("sigma_bias", layer.sigma_bias.detach().clone())
+        self.register_buffer("initial", layer.sigma.detach()[0].clone())
+
+    @property
+    def layer(self) -> GaussianLayer:
+        """The layer that is held."""
+        layer = self._layer[0]
+        assert isinstance(layer, GaussianLayer)
+        return layer
+
+    def strength(self) -> Tensor:
+        """(nodes,) sigma_init / sigma'."""
+        return self.initial / self.sigma
+
+    def tighten(
+        self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
+    ) -> None:
+        """Weights are held by the stronger of both nodes, biases by their own."""
+        node = self.strength().square()
+        over_nodes = self.layer.over_nodes(node)
+        source = self.layer.over_sources(arriving.square()) * drift if upper_freeze else None
+        grip = _grip(over_nodes, drift, freeze)._replace(source=source)
+        self.anchored = [AnchoredParameter(self, self.layer, "weight", grip)]
+        if "bias" in dict(self.named_buffers()):
+            exact = self.layer.sigma_bias is None
+            own = (self.initial / (self.sigma if exact else self.sigma_bias)).square()
+            grip = _grip(own, drift, freeze)
+            self.anchored.append(AnchoredParameter(self, self.layer, "bias", grip))
+
+    def blocks(self, tensor: Tensor) -> Tensor:
+        """Weights as their layer sees them; biases as they are."""
+        return self.layer.blocks(tensor) if tensor.dim() > 1 else tensor
+
+    def sigmas(self) -> list[AnchoredSigma]:
+        """Of its nodes, and of its biases where those are noisy."""
+        names = (("sigma", "rho"), ("sigma_bias", "rho_bias"))
+        return [AnchoredSigma(self, self.layer, of, by) for of, by in names if of in self._buffers]
+
+    @torch.no_grad()
+    def remember(self) -> None:
+        """Keep weights and uncertainties."""
+        super().remember()
+        self.sigma.copy_(self.layer.sigma)
+        if self.layer.sigma_bias is not None:
+            self.sigma_bias.copy_(self.layer.sigma_bias)
+
+
+class NormAnchor(LayerAnchor):
+    """A normalisation: its scale and shift belong to the nodes that arrive, like their biases."""
+
+    def tighten(
+        self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
+    ) -> None:
+        """Scale and shift are held with the strength of their own feature."""
+        self.anchored = []
+        for name, anchor in self.named_buffers(recurse=False):
+            own = arriving.square().view_as(anchor)
+            grip = _grip(own, drift, freeze)
+            self.anchored.append(AnchoredParameter(self, self.layer, name, grip))
+
+
+def _grip(squared: Tensor, drift: Tensor, freeze: Tensor | None) -> Grip:
+    """The grip of nodes with these squared strengths on what belongs to them."""
+    return Grip(squared * drift, None, None if freeze is None else squared * freeze)
+
+
+class Term(NamedTuple):
+    """A part of the penalty: the parameters that it is on, its value, its gradients."""
+
+    parameters: Sequence[Tensor]
+    value: Tensor
+    gradients: Sequence[Tensor]
+
+
+class UCLPenalty:
+    """The penalty on everything that is held; to be called under no_grad.
+
+    Args:
+        anchors: one for each layer, tightened.
+    """
+
+    def __init__(self, anchors: Iterable[LayerAnchor]) -> None:
+        anchors = list(anchors)
+        anchored = [each for anchor in anchors for each in anchor.anchored]
+        small = (each for each in anchored if each.anchor.numel() <= SMALL)
+        together = _alike(small, lambda each: each.anchor)
+        self._bundles = [(few, _grip_on_all(few)) for few in together]
+        self._large = [each for each in anchored if each.anchor.numel() > SMALL]
+        sigmas = (sigma for anchor in anchors for sigma in anchor.sigmas())
+        self._sigmas = _alike(sigmas, lambda sigma: sigma.previous)
+
+    def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
+        """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
+        for parameters, mean, anchor, grip in self._pulled():
+            value, gradient = hold(mean, anchor, grip, scale)
+            yield Term(parameters, value, _split(gradient, parameters))
+        for rhos, rho, previous in self._spread():
+            value, gradient = spread_and_gradient(F.softplus(rho), previous, inflate=inflate)
+            # d/d rho = d/d sigma * sigmoid(rho)
+            gradient.mul_(rho.sigmoid()).mul_(beta * scale)
+            yield Term(rhos, value * (beta * scale), _split(gradient, rhos))
+
+    def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
+        """The same gradients, added to what the parameters have."""
+        for parameters, mean, anchor, grip in self._pulled():
+            if len(parameters) == 1:
+                target = gradient_of(parameters[0]).view_as(mean)
+                add_hold_gradient(target, mean, anchor, grip, scale)
+                continue
+            gradient = torch.zeros_like(mean)
+            add_hold_gradient(gradient, mean, anchor, grip, scale)
+            _add(gradient, parameters)
+        for rhos, rho, previous in self._spread():
+            gradient = spread_gradient(F.softplus(rho), previous, inflate=inflate)
+            _add(gradient.mul_(rho.sigmoid()).mul_(beta * scale), rhos)
+
+    def _pulled(self) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor, Grip]]:
+        """What is trained now: parameters, and their mean, anchor and grip, as one or blocks."""
+        for anchored, grip in self._bundles:
+            parameters = [each.parameter for each in anchored]
+            if len(anchored) > 1 and all(parameter.requires_grad for parameter in parameters):
+                anchors = [each.anchor for each in anchored]
+                yield parameters, _end_to_end(parameters), _end_to_end(anchors), grip
+            else:
+                yield from _one_by_one(anchored)
+        yield from _one_by_one(self._large)
+
+    def _spread(self) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor]]:
+        """What is trained now: rhos, and them and the previous sigmas as one."""
+        for sigmas in self._sigmas:
+            trained = [sigma for sigma in sigmas if sigma.rho.requires_grad]
+            if trained:
+                rhos = [sigma.rho for sigma in trained]
+                yield rhos, _end_to_end(rhos), _end_to_end([each.previous for each in trained])
+
+
+def _one_by_one(
+    anchored: Iterable[AnchoredParameter],
+) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor, Grip]]:
+    for each in anchored:
+        if (parameter := each.parameter).requires_grad:
+            blocks = each.held_by.blocks
+            yield [parameter], blocks(parameter), blocks(each.anchor), each.grip
+
+
+def _grip_on_all(anchored: list[AnchoredParameter]) -> Grip:
+    grips = [each.grip.for_each(each.held_by.blocks(each.anchor)) for each in anchored]
+    freezes = [grip.freeze for grip in grips if grip.freeze is not None]
+    node = torch.cat([grip.node for grip in grips])
+    return Grip(node, None, torch.cat(freezes) if freezes else None)
+
+
+def _end_to_end(tensors: Sequence[Tensor]) -> Tensor:
+    whole: Tensor = _flatten_dense_tensors(tensors)
+    return whole
+
+
+def _split(whole: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor]:
+    if len(parameters) == 1:
+        return [whole.view_as(parameters[0])]
+    parts: Sequence[Tensor] = _unflatten_dense_tensors(whole, parameters)
+    return parts
+
+
+def _add(gradient: Tensor, parameters: Sequence[nn.Parameter]) -> None:
+    for parameter, part in zip(parameters, _split(gradient, parameters), strict=True):
+        gradient_of(parameter).add_(part)
+
+
+def _alike(items: Iterable[T], tensor: Callable[[T], Tensor]) -> list[list[T]]:
+    """Groups whose tensors live in one place in one precision."""
+    groups: dict[Hashable, list[T]] = {}
+    for item in items:
+        groups.setdefault((tensor(item).device, tensor(item).dtype), []).append(item)
+    return list(groups.values())
