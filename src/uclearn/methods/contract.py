@@ -1,7 +1,7 @@
 """The one contract: what a method of continual learning is.
 
 A `Method` is a module that owns a network, plus what it must not forget. Unchanged, it *is*
-fine-tuning. Eight words, each with a neutral default, in the order in which a loop says them:
+fine-tuning. Eight hooks, each with a neutral default, in the order in which a loop calls them:
 
     task = method.begin_task(task)                      # adds a head; returns the data to train on
     optimizer = Adam(method.parameter_groups(lr=1e-3))
@@ -110,7 +110,7 @@ class Method(nn.Module):
         super().__init__()
         self.model = (model if copied else copy.deepcopy(model)).train()
 
-    # -- the eight words -------------------------------------------------------------------
+    # -- the eight hooks -------------------------------------------------------------------
 
     def begin_task(self, task: Task) -> Task:
         """A task begins: its head is added; the data to train on are returned."""

@@ -166,7 +166,7 @@ class _Refits:
         return self._copies
 
     def clear(self) -> None:
-        """None is up to date."""
+        """Forget all copies: none is up to date."""
         self._copies = {}
 
     def __deepcopy__(self, memo: Any) -> _Refits:

@@ -2,8 +2,14 @@
 
     penalty = strength/2 * sum F (theta - theta')^2
 
-with F the diagonal of the empirical Fisher information over all examples of a finished task. Over
-tasks, three ways to merge (t tasks are done, F_new and theta_new belong to the next):
+with F the diagonal of the empirical Fisher information over all examples of a finished task,
+
+    F_i = mean over examples of (d loss / d theta_i)^2
+
+exactly, example by example. The authors of the UCL paper squared the *mean* gradient of batches of
+20 instead, which is about a twentieth of that, since gradients of single examples largely cancel;
+the values of lambda that they published belong to it (`fisher_batch=20`), with dropout left on.
+Over tasks, three ways to merge (t tasks are done, F_new and theta_new belong to the next):
 
     mean      F <- (F t + F_new) / (t + 1),  theta' <- theta_new      the authors of the UCL paper
     sum       F <- gamma F + F_new,          theta' <- theta_new      online EWC (Schwarz et al.)
@@ -21,7 +27,8 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.parts.anchors import AnchoredWeights, check_importance, check_setting
+from uclearn.methods.parts.anchors import AnchoredWeights
+from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.tasks.task import Task
 

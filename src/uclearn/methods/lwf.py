@@ -93,7 +93,7 @@ class LwF(Method):
         super().__init__(model)
         self.strength, self.temperature, self.outputs = strength, temperature, outputs
         self.teachers = nn.ModuleList()  # none while the first task is learned, then one
-        self._watch = OutputCache()
+        self._trunk_cache = OutputCache()
         # the module is passed in: a copy of this method must freeze its own teacher
         self.register_load_state_dict_post_hook(lambda module, _: module._freeze())  # type: ignore[no-untyped-call]
 
@@ -109,9 +109,9 @@ class LwF(Method):
         return super().begin_task(task)
 
     def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """Look on when the trunk sees the batch."""
+        """Keep the trunk's output of the forward pass that follows."""
         if len(self.teachers):
-            self._watch.begin(trunk_of(self.model))
+            self._trunk_cache.begin(trunk_of(self.model))
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """How far the answers for old tasks are from the teacher's, on the present inputs."""
@@ -130,8 +130,8 @@ class LwF(Method):
         return total
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """The step is over."""
-        self._watch.end()
+        """Drop the trunk's output."""
+        self._trunk_cache.end()
 
     def end_task(
         self,
@@ -141,7 +141,7 @@ class LwF(Method):
         inputs: Iterable[Any] | None = None,
     ) -> None:
         """The network as it is now becomes the teacher."""
-        self._watch.end()
+        self._trunk_cache.end()
         learned = 1 + (self._heads_taught() if task is None else task.index)
         teacher = copy.deepcopy(self.model)
         if isinstance(teacher, MultiHead):
@@ -164,7 +164,7 @@ class LwF(Method):
 
     def _trunk_output(self, inputs: Any) -> Any:
         """What the loop's own forward pass made of these inputs, or else another pass."""
-        shared = self._watch.take(inputs)
+        shared = self._trunk_cache.take(inputs)
         if shared is not None:
             return shared
         if torch.is_grad_enabled():
@@ -236,15 +236,15 @@ def _check_settings(strength: float, temperature: float, outputs: Outputs) -> No
 class OutputCache:
     """Remembers what a module last made of its input, while it is watched.
 
-    Only passes that can be learned from count: in training mode, with gradients. A copy of a watch
+    Only passes that can be learned from count: in training mode, with gradients. A copy of a cache
     remembers nothing, since what it remembers belongs to a graph that cannot be copied.
 
-    >>> layer, watch, x = nn.Linear(2, 1), OutputCache(), torch.zeros(3, 2)
-    >>> watch.begin(layer)
+    >>> layer, cache, x = nn.Linear(2, 1), OutputCache(), torch.zeros(3, 2)
+    >>> cache.begin(layer)
     >>> y = layer(x)
-    >>> watch.take(x) is y, watch.take(x)
+    >>> cache.take(x) is y, cache.take(x)
     (True, None)
-    >>> watch.end()
+    >>> cache.end()
     """
 
     def __init__(self) -> None:
@@ -252,7 +252,7 @@ class OutputCache:
         self._latest: tuple[Any, Any] | None = None
 
     def begin(self, module: nn.Module) -> None:
-        """OutputCache `module` (and nothing else) from now on."""
+        """From now on remember what `module` (and nothing else) puts out."""
         self.end()
         self._handle = module.register_forward_hook(self._see)
 
@@ -262,7 +262,7 @@ class OutputCache:
         return latest[1] if latest is not None and latest[0] is inputs else None
 
     def end(self) -> None:
-        """Look away and forget."""
+        """Stop watching the module and drop its output."""
         if self._handle is not None:
             self._handle.remove()
         self._handle = self._latest = None

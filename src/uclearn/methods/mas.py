@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.parts.anchors import AnchoredWeights, check_importance, check_setting
+from uclearn.methods.parts.anchors import AnchoredWeights
+from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.networks.heads import run
 from uclearn.ranks import present

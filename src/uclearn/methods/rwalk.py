@@ -32,16 +32,15 @@ from uclearn.methods.parts.anchors import (
     NamedTensors,
     PathIntegral,
     check_followed,
-    check_importance,
-    check_setting,
 )
+from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.tasks.task import Task
 
 
 class RWalk(Method):
     """Hold each weight to where earlier tasks left it, by Fisher information and by its path.
 
-    A loop must say `adjust_gradients` after backward, before clipping, and `end_step` after the
+    A loop must call `adjust_gradients` after backward, before clipping, and `end_step` after the
     optimiser moved, as for SI.
 
     Where the paper leaves something open: F starts at 0 and runs on from task to task; gradients

@@ -19,20 +19,15 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.parts.anchors import (
-    AnchoredWeights,
-    PathIntegral,
-    check_followed,
-    check_importance,
-    check_setting,
-)
+from uclearn.methods.parts.anchors import AnchoredWeights, PathIntegral, check_followed
+from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.tasks.task import Task
 
 
 class SI(Method):
     """Hold each weight to where earlier tasks left it, by what it did for them on the way.
 
-    A loop must say `adjust_gradients` after backward (and after unscaling, with a gradient
+    A loop must call `adjust_gradients` after backward (and after unscaling, with a gradient
     scaler), before clipping, and `end_step` after the optimiser moved. The movement is measured,
     so any optimiser will do. Where gradients are accumulated, the penalty must enter the loss with
     weight 1 in all, as it does when each micro-batch's loss is divided by their number.

@@ -6,7 +6,7 @@
     loss   = policy + value_weight value - entropy_weight entropy
 
 A is the advantage, standardised over the rollout, R the return. A step of the optimiser says a
-method's words in the order in which supervised training says them.
+method's hooks in the order in which supervised training calls them.
 """
 
 from __future__ import annotations

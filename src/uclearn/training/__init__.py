@@ -1,6 +1,6 @@
 """Learning tasks one after the other.
 
-`loop` is the one place where the order of a method's words is written; `plan` says how long and how
+`loop` is the one place where the order of a method's hooks is written; `plan` says how long and how
 fast; `schedule` when to slow down; `evaluate` and `metrics` how well it went; `session` saves,
 resumes and reports. Several processes may learn one model (`uclearn.ranks`): `portions` says what
 of the data is whose.

@@ -1,4 +1,4 @@
-"""One task, learned: the one place where the order of a method's words is written."""
+"""One task, learned: the one place where the order of a method's hooks is written."""
 
 from __future__ import annotations
 

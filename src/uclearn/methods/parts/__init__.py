@@ -1,11 +1,8 @@
-"""What methods are made of; each file of `uclearn.methods` says which of these it needs.
+"""What several methods share.
 
-- UCL: `held` (what it remembers of a layer)
-- EWC, SI, MAS, RWalk: `memory` (anchors and importances), `path` (the path integral), `fisher` and
-  `per_example` (gradients of single examples, by `layer_uses` and `layer_gradients`)
-- HAT: `gates`, `wiring` (what stays alive when nodes are closed), `keep` (what must not move)
-- VCL: `mean_field` (a variance per weight), `draws` (several draws in one pass), `fit`
-- LwF: `watch` (use again what a forward pass made)
-- wrappers: `wrapper`, `reservoir` (replay), `withheld` (coresets)
-- all: `guards` (mistakes noticed early)
+- `anchors`: weights held to where earlier tasks left them (EWC, SI, MAS, RWalk)
+- `per_example`, `layer_gradients`: importance by the gradients of single examples (EWC, MAS)
+- `fit`: a few lines of optimisation (VCL's start, a coreset's refits)
+- `wrapper`: a method around another (coresets, replay)
+- `guards`: mistakes noticed early
 """

@@ -1,12 +1,19 @@
 """What EWC, SI, MAS and RWalk remember: where each weight stood, and how much it matters.
 
 The four differ in how they find the importance of a weight. What they do with it is the same,
-`strength/2 * sum importance (theta - anchor)^2`, and is done here.
+`strength/2 * sum importance (theta - anchor)^2`, and is done here by `AnchoredWeights`. SI and
+RWalk find it along the path that training takes (`PathIntegral`):
+
+    W = - sum over steps of  gradient of the task's loss * movement of the weight
+
+is, weight by weight, what the weight has contributed to the fall of the loss (exactly so as steps
+shrink). The gradient that counts is the task's alone. Where the penalty is part of the loss,
+`.grad` holds both, and the penalty's known gradient is taken away again. The movement is measured,
+so any optimiser, momentum and clipping are accounted for.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import cast
 
@@ -15,6 +22,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import trainable
+from uclearn.methods.parts.guards import require_finite_weights
 from uclearn.networks.heads import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
 from uclearn.penalties.quadratic import pieces
@@ -118,13 +126,7 @@ class AnchoredWeights(nn.Module):
         """Refuse to consolidate what is broken, or what this memory does not cover."""
         (model,) = self._model
         weights = dict(zip(self.names, self.weights(), strict=True))
-        broken = [name for name, weight in weights.items() if not bool(weight.isfinite().all())]
-        if broken:
-            raise TaskError(
-                f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
-                "loss became NaN or infinite; lower the learning rate, clip gradients, or load "
-                "the last good state. What earlier tasks left is unchanged."
-            )
+        require_finite_weights(weights.items())
         now = trainable(model, (*self._plain, *head_names(model)))
         added = [name for name in now if name not in weights]
         if added:
@@ -133,24 +135,6 @@ class AnchoredWeights(nn.Module):
                 f"they are not held: {', '.join(added)}. Build the method once everything that "
                 "is to be held can be trained, or name their modules in `plain`."
             )
-
-
-def check_importance(names: Sequence[str], values: Sequence[Tensor], source: str) -> None:
-    """Refuse an importance that is not finite, before anything is changed by it."""
-    broken = [name for name, v in zip(names, values, strict=True) if not bool(v.isfinite().all())]
-    if broken:
-        raise TaskError(
-            f"Cannot end the task: {source} gave an importance that is not finite to "
-            f"{', '.join(broken)}. Look for examples whose loss or gradient is not finite. What "
-            "earlier tasks left is unchanged."
-        )
-
-
-def check_setting(name: str, value: float, meaning: str, *, positive: bool = False) -> None:
-    """Refuse a number that is negative or not finite (`positive`: or zero)."""
-    if not math.isfinite(value) or value < 0 or (positive and value == 0):
-        least = "greater than 0" if positive else "0 or greater"
-        raise SettingError(f"`{name}` must be {least} and finite, got {value}. {meaning}")
 
 
 def _known(model: nn.Module, plain: Iterable[str]) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The few lines of optimisation that methods need themselves: VCL's start, a coreset's refit.
 
-Not the training loop: no schedule, no validation, nothing saved. But it says the words of the
+Not the training loop: no schedule, no validation, nothing saved. But it calls the hooks of the
 contract in their order, so that it serves any method, and a plain network as `Method(network)`.
 """
 

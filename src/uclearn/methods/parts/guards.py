@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -65,11 +65,9 @@ class ModuleGuard:
             )
 
 
-def require_finite_weights(model: nn.Module) -> None:
+def require_finite_weights(weights: Iterable[tuple[str, Tensor]]) -> None:
     """Nothing is consolidated that has become NaN or infinite."""
-    broken = [
-        name for name, parameter in model.named_parameters() if not bool(parameter.isfinite().all())
-    ]
+    broken = [name for name, weight in weights if not bool(weight.isfinite().all())]
     if broken:
         raise TaskError(
             f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
@@ -87,6 +85,24 @@ def require_finite_penalty(total: Tensor) -> None:
             "far to be squared. The loss became NaN or infinite in an earlier step; lower "
             "the learning rate or clip gradients."
         )
+
+
+def check_importance(names: Sequence[str], values: Sequence[Tensor], source: str) -> None:
+    """Refuse an importance that is not finite, before anything is changed by it."""
+    broken = [name for name, v in zip(names, values, strict=True) if not bool(v.isfinite().all())]
+    if broken:
+        raise TaskError(
+            f"Cannot end the task: {source} gave an importance that is not finite to "
+            f"{', '.join(broken)}. Look for examples whose loss or gradient is not finite. What "
+            "earlier tasks left is unchanged."
+        )
+
+
+def check_setting(name: str, value: float, meaning: str, *, positive: bool = False) -> None:
+    """Refuse a number that is negative or not finite (`positive`: or zero)."""
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+        least = "greater than 0" if positive else "0 or greater"
+        raise SettingError(f"`{name}` must be {least} and finite, got {value}. {meaning}")
 
 
 def _model_of(method: nn.Module) -> nn.Module:

@@ -10,7 +10,7 @@ Hooks note what goes into each layer, one backward pass gives the gradient of wh
 the two make up every example's own gradient (`layer_gradients`). In a linear layer without
 positions that is an outer product g x^T, and as f(ab) = f(a) f(b), all examples together are one
 matrix product, f(g)^T f(x). What no rule covers (a bare parameter, a layer of one's own, examples
-that influence each other) is found out, never guessed (`layer_uses`), and differentiated group by
+that influence each other) is found out, never guessed (`LayerUses`), and differentiated group by
 group instead: as exact, but as slow as a loop.
 """
 
@@ -182,7 +182,7 @@ def _check_losses(losses: Tensor) -> None:
     if losses.dim() != 1 or not len(losses):
         raise TaskError(
             f"`losses` must yield one loss per example, shape (batch,), got shape "
-            f"{tuple(losses.shape)}. LayerUse reduction='none' in the loss function."
+            f"{tuple(losses.shape)}. Use reduction='none' in the loss function."
         )
     if not losses.requires_grad:
         raise TaskError(

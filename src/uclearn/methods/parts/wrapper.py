@@ -1,4 +1,4 @@
-"""What is around a method: every word is passed on."""
+"""A method around another, and what the innermost one knows about its nodes."""
 
 from __future__ import annotations
 
@@ -85,10 +85,16 @@ class KnowsUncertainty(Protocol):
         ...
 
 
-def _knowing(method: Method) -> KnowsUncertainty | None:
+def innermost(method: Method) -> Method:
+    """The method inside all wrappers."""
     while isinstance(method, Wrapper):
         method = method.method
-    return method if isinstance(method, KnowsUncertainty) else None
+    return method
+
+
+def _knowing(method: Method) -> KnowsUncertainty | None:
+    inner = innermost(method)
+    return inner if isinstance(inner, KnowsUncertainty) else None
 
 
 def strengths_of(method: Method) -> Mapping[str, Tensor]:

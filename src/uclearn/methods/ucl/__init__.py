@@ -217,7 +217,7 @@ class UCL(Method):
     ) -> None:
         """Freeze means and uncertainties as what the next task must not forget."""
         self._guard.check()
-        require_finite_weights(self.model)
+        require_finite_weights(self.model.named_parameters())
         self.statistics.settle(self.model, task, inputs)
         for held in self._all_held():
             held.remember()

@@ -32,7 +32,7 @@ class WeightDraws:
     def __init__(self, samples: int, predictions: int, noise: Noise) -> None:
         self.samples, self.predictions, self.noise = samples, predictions, noise
         self.now = 0
-        """WeightDraws of the forward pass that is under way; 0: the means."""
+        """Number of draws in the forward pass that is under way; 0: the means."""
         self.probabilities = True
         """Whether the network puts out logits, whose probabilities are averaged."""
         self._rows = 0  # of the repeated batch
