@@ -13,11 +13,12 @@ INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint
 FOR_USE = $(VENV)/.installed-for-use
 FOR_TEST = $(VENV)/.installed-for-test
 
-.PHONY: help demo test lint bench results install constraints clean
+.PHONY: help demo test quick lint bench results install constraints clean
 
 help:
 	@echo "make demo         what fine-tuning forgets and UCL keeps, on handwritten digits"
 	@echo "make test         all checks and all tests"
+	@echo "make quick        the tests of the inner loop, in a minute and a half; says how many it leaves out"
 	@echo "make lint         the checks alone: style, format, types, unused names"
 	@echo "make bench        what UCL costs beside a plain network, as ratios"
 	@echo "make results      write RESULTS.md from the runs in results/"
@@ -32,6 +33,12 @@ demo: $(FOR_USE)
 
 test: lint
 	$(RUN) -m pytest --numprocesses $(WORKERS)
+
+# What takes long, or a browser, a cluster, processes or a simulator; `pytest --markers` explains.
+LEFT_OUT = slow or browser or ray or torchrun or rl
+
+quick: $(FOR_TEST)
+	$(RUN) -m pytest --numprocesses $(WORKERS) --quiet -m "not ($(LEFT_OUT))"
 
 lint: $(FOR_TEST)
 	$(RUN) -m ruff check

@@ -13,7 +13,11 @@ from uclearn.cli.app import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 BLOCKS = [
-    pytest.param(block, id=f"{page.name}-{number}")
+    pytest.param(
+        block,
+        id=f"{page.name}-{number}",
+        marks=[pytest.mark.rl] if page.name == "rl.md" else [],
+    )
     for page in PAGES
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.DOTALL))
 ]

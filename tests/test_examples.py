@@ -22,6 +22,7 @@ def load(name: str) -> ModuleType:
     return module
 
 
+@pytest.mark.slow
 def test_own_loop_tells_what_fine_tuning_forgets_and_ucl_keeps(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -52,6 +53,7 @@ def test_own_loop_keeps_test_digits_out_of_training() -> None:
         assert float(task.x.max()) == 1.0
 
 
+@pytest.mark.slow
 def test_the_story_of_the_machines_runs_as_it_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

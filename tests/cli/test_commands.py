@@ -289,6 +289,7 @@ def test_the_report_is_written(uclearn: Uclearn) -> None:
     assert "<html" in Path("page.html").read_text()
 
 
+@pytest.mark.slow
 def test_the_doctor_finds_a_damaged_checkpoint(uclearn: Uclearn) -> None:
     run_small(uclearn, "--quiet")
     said = uclearn("doctor", "runs", "--data", "nowhere")

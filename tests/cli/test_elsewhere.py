@@ -36,6 +36,7 @@ def uclearn(
     return typed
 
 
+@pytest.mark.slow
 def test_jobs_and_processes_give_the_same_table_and_the_same_folders(uclearn: Typed) -> None:
     words = ["sweep", "split-digits", "--method", "ewc", "--grid", "ewc.strength=1,100", "--tasks"]
     words += ["2", *OPTIONS[2:]]
@@ -49,6 +50,7 @@ def test_jobs_and_processes_give_the_same_table_and_the_same_folders(uclearn: Ty
     assert [outcome(folder) for folder in here] == [outcome(folder) for folder in there]
 
 
+@pytest.mark.slow
 def test_what_tuning_finds_is_used_by_run_and_compare(uclearn: Typed) -> None:
     words = ["tune", "split-digits", "--method", "ewc", "--trials", "2", "--tasks", "1"]
     code, out, _ = uclearn(*words, *OPTIONS[2:], "--sampler", "random")
@@ -81,6 +83,7 @@ def test_tuning_without_any_success_says_why(uclearn: Typed) -> None:
     assert err.startswith("Error: No trial of ewc succeeded: `strength` must")
 
 
+@pytest.mark.slow
 def test_a_study_of_the_paper_is_made_elsewhere(
     uclearn: Typed, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -61,6 +61,7 @@ def wait_for(pattern: str, under: Path, process: subprocess.Popen[str]) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_a_run_killed_and_started_again_gives_the_same_summary(
     start: Start, tmp_path: Path
 ) -> None:
@@ -80,6 +81,7 @@ def test_a_run_killed_and_started_again_gives_the_same_summary(
     assert events[0] == events[1]
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_go_on(start: Start, tmp_path: Path) -> None:
     process = start(*LONG, "--epochs", "5000", cwd=tmp_path)
     folder = wait_for("runs/*/*/*/events.jsonl", tmp_path, process).parent  # it is learning
@@ -90,6 +92,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on(start: Start, tmp_path: Path) -> Non
     assert (folder / "checkpoint.safetensors").exists()
 
 
+@pytest.mark.slow
 def test_two_at_once_on_the_same_folder_share_the_work(start: Start, tmp_path: Path) -> None:
     words = ["compare", "split-digits", "--methods", "ucl,ewc", "--seeds", "1", *OPTIONS, "--json"]
     both = [start(*words, cwd=tmp_path) for _ in range(2)]
@@ -120,6 +123,7 @@ def test_a_look_at_the_command_imports_no_torch(words: list[str]) -> None:
     assert ran.stdout.splitlines()[-1] == "False"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("typed", "offered"),
     [("uclearn run perm", ["permuted-mnist", "permuted-digits"]), ("uclearn com", ["compare"])],

@@ -82,6 +82,7 @@ def run_file(path: Path, x: Tensor) -> Tensor:
     return torch.from_numpy(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "file"),
     [

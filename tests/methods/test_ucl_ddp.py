@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 import torch
 import torch.distributed as dist
 import torch.nn.functional as F
@@ -12,6 +13,8 @@ from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
 from uclearn import UCL
+
+pytestmark = pytest.mark.torchrun
 
 X = torch.randn(16, 6, generator=torch.Generator().manual_seed(1))
 Y = torch.arange(16) % 3

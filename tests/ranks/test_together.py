@@ -21,6 +21,8 @@ from uclearn.errors import SettingError
 from uclearn.ranks import ALONE, Ranks, choose_device, present
 from uclearn.training import learn
 
+pytestmark = pytest.mark.torchrun
+
 CASES = [("session", name) for name in SESSIONS] + [("own loop", name) for name in OWN_LOOPS]
 
 

@@ -13,10 +13,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 
 from uclearn.storage.checkpoint import has_checkpoint, load_latest
 from uclearn.storage.records import find_runs, read_run
+
+pytestmark = pytest.mark.torchrun
 
 COMMAND = [
     *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "uclearn", "run"),

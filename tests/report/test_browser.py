@@ -13,9 +13,10 @@ from tests.report import browser as own
 from tests.report.browser import command, js, scroll_through, surroundings, wait
 from uclearn.report.groups import COLORS
 
-pytestmark = pytest.mark.skipif(
-    own.missing() is not None, reason=f"{own.missing()} is not installed"
-)
+pytestmark = [
+    pytest.mark.browser,
+    pytest.mark.skipif(own.missing() is not None, reason=f"{own.missing()} is not installed"),
+]
 
 AVERAGE = "permuted-digits-5-average"
 

@@ -18,6 +18,7 @@ ROBOSCHOOL = [  # sizes of observations and actions in Roboschool 1.0, in the pa
 ]
 
 
+@pytest.mark.rl
 def test_the_papers_tasks_have_roboschools_sizes() -> None:
     found = survey(PAPER)
     assert [
@@ -26,6 +27,7 @@ def test_the_papers_tasks_have_roboschools_sizes() -> None:
     ] == ROBOSCHOOL
 
 
+@pytest.mark.rl
 def test_every_other_named_environment_can_be_had() -> None:
     names = [name for names in SEQUENCES.values() for name in names if name not in PAPER]
     found = survey(names)

@@ -12,6 +12,8 @@ from tests.rl.strange import HERE
 from uclearn.errors import SettingError, TaskError
 from uclearn.rl.environments import Environments, Episode
 
+pytestmark = pytest.mark.rl
+
 
 def own_seed(seed: int, i: int) -> int:
     return int(np.random.SeedSequence([seed, i]).generate_state(1)[0])

@@ -10,6 +10,8 @@ from uclearn.errors import SettingError
 from uclearn.rl.environments import Environments
 from uclearn.rl.evaluate import play
 
+pytestmark = pytest.mark.rl
+
 
 def swing(observations: NDArray[np.float32]) -> NDArray[np.float32]:
     """Push along with the speed."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 import torch
 from numpy.typing import NDArray
 
@@ -13,6 +14,8 @@ from uclearn.rl.judge import Judge
 from uclearn.rl.normalise import Normaliser
 from uclearn.rl.policy import view
 from uclearn.rl.tasks import tasks_of
+
+pytestmark = pytest.mark.rl
 
 
 def test_returns_are_those_of_the_exported_network() -> None:

@@ -11,6 +11,7 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
 import torch
 
 from tests.rl.small import small_plan
@@ -18,6 +19,8 @@ from uclearn.methods.registry import build
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import learn
 from uclearn.storage.recorder import open_run
+
+pytestmark = pytest.mark.rl
 
 SEQUENCE = ("Pendulum-v1", "tests.rl.little:Turn-v0")
 
@@ -53,6 +56,7 @@ def saved(folder: Path) -> int:
     return len(events.read_text().splitlines()) if events.exists() else 0
 
 
+@pytest.mark.slow
 def test_a_killed_session_ends_as_an_undisturbed_one(tmp_path: Path) -> None:
     """Killed as soon as it has come a few events further, a random moment after that."""
     calm = start(tmp_path / "calm")

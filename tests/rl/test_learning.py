@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import pytest
 import torch
 
 from uclearn.methods.registry import build
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import learn
+
+pytestmark = pytest.mark.rl
 
 
 def test_pendulum_improves_by_five_hundred() -> None:

@@ -22,6 +22,8 @@ from uclearn.rl.policy import log_probability, view
 from uclearn.rl.ppo import losses, minibatches
 from uclearn.rl.rollout import Collector, Examples, Steps, action_losses, examples, held
 
+pytestmark = pytest.mark.rl
+
 COUNT, LENGTH = 4, 6
 PLAN = small_plan(
     steps_per_task=COUNT * LENGTH, environments=COUNT, rollout_steps=LENGTH, minibatch=5

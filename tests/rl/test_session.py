@@ -22,6 +22,8 @@ from uclearn.storage.checkpoint import load_latest
 from uclearn.storage.files import read_jsonl
 from uclearn.storage.recorder import open_run
 
+pytestmark = pytest.mark.rl
+
 Events = list[tuple[str, dict[str, Any]]]
 
 

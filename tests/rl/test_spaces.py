@@ -6,6 +6,8 @@ from tests.rl.strange import HERE
 from uclearn.errors import SimulatorError
 from uclearn.rl.environments import survey
 
+pytestmark = pytest.mark.rl
+
 
 @pytest.mark.parametrize(
     ("name", "message"),

@@ -16,6 +16,8 @@ from tests.rl.strange import HERE
 from uclearn.errors import SimulatorError, TaskError
 from uclearn.rl.environments import Environments
 
+pytestmark = pytest.mark.rl
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -24,6 +24,8 @@ from uclearn.runs.grid import placed, run_all
 from uclearn.runs.run import run
 from uclearn.storage.records import find_runs
 
+pytestmark = pytest.mark.ray
+
 OPTIONS = ["--tasks", "2", "--epochs", "40", "--set", "network.hidden=[8]"]
 
 

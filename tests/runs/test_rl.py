@@ -90,10 +90,12 @@ def test_methods_that_need_stored_examples_are_refused(method: str) -> None:
         resolve_rl("classic", method)
 
 
+@pytest.mark.rl
 def test_methods_are_built_around_a_policy_as_wide_as_the_widest_task() -> None:
     assert build_method(quick("ucl")).model.width == 3  # Pendulum has 3, MountainCar 2
 
 
+@pytest.mark.rl
 def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> None:
     configs = [quick("finetuning"), quick("rwalk")]
     together = run_all(placed(configs, tmp_path / "two"), workers=2)
@@ -109,6 +111,7 @@ def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> N
     assert [result.state for result in again] == ["done", "done"]
 
 
+@pytest.mark.rl
 def test_the_table_has_the_returns_of_the_last_evaluation(tmp_path: Path) -> None:
     config = quick("ewc")
     results = run_all(placed([config], tmp_path), workers=1)

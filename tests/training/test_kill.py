@@ -12,6 +12,8 @@ import pytest
 
 from tests.training.small import NAMES
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.mark.parametrize("names", [NAMES[::2], NAMES[1::2]], ids="+".join)
 def test_a_killed_session_ends_as_an_undisturbed_one(names: list[str], tmp_path: Path) -> None:
