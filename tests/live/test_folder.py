@@ -18,8 +18,7 @@ from tests.live import months
 from tests.live.months import QUICK, same, state
 from uclearn.errors import CheckpointError, DataError, TaskError
 from uclearn.live import folder as files
-from uclearn.live import journal
-from uclearn.live.folder import MARKER_NAME
+from uclearn.live.folder import JOURNAL_NAME, MARKER_NAME, read_journal
 from uclearn.live.gate import Gate
 from uclearn.live.learner import Learner
 from uclearn.methods.registry import METHODS
@@ -153,7 +152,7 @@ def test_no_file_is_a_pickle(tmp_path: Path) -> None:
     import safetensors.torch
 
     names = {path.name for path in tmp_path.iterdir()}
-    assert names == {MARKER_NAME, CHECKPOINT_NAME, journal.JOURNAL_NAME, ".lock"}
+    assert names == {MARKER_NAME, CHECKPOINT_NAME, JOURNAL_NAME, ".lock"}
     assert safetensors.torch.load_file(tmp_path / CHECKPOINT_NAME)
     assert json.loads((tmp_path / MARKER_NAME).read_text()) == {
         "format": "uclearn.learner",
@@ -200,7 +199,7 @@ def test_a_damaged_state_gives_way_to_the_one_before(tmp_path: Path) -> None:
     assert [line["name"] for line in other.journal] == ["january", "february"]
     other.learn(month(1), "february")
     other.save(tmp_path)
-    assert [line["number"] for line in journal.read(tmp_path)] == [1, 2, 3]
+    assert [line["number"] for line in read_journal(tmp_path)] == [1, 2, 3]
 
 
 def test_where_only_the_state_before_is_left_it_goes_on(tmp_path: Path) -> None:
@@ -225,13 +224,13 @@ def test_the_journal_only_grows(tmp_path: Path) -> None:
     ours = learner()
     ours.learn(month(0), "january")
     ours.save(tmp_path)
-    first = (tmp_path / journal.JOURNAL_NAME).read_bytes()
+    first = (tmp_path / JOURNAL_NAME).read_bytes()
     ours.learn(month(1), "february")
     ours.save(tmp_path)
     ours.save(tmp_path)
-    whole = (tmp_path / journal.JOURNAL_NAME).read_bytes()
+    whole = (tmp_path / JOURNAL_NAME).read_bytes()
     assert whole.startswith(first)
-    assert [line["name"] for line in journal.read(tmp_path)] == ["january", "february"]
+    assert [line["name"] for line in read_journal(tmp_path)] == ["january", "february"]
 
 
 def test_a_first_save_that_failed_does_not_block_the_folder(tmp_path: Path) -> None:
@@ -338,7 +337,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_save_keeps_the_old_state(tmp_pa
         other = Learner.load(folder)
         assert same(state(other), saved)
         assert list(other.tasks) == ["january"]
-        assert [line["name"] for line in journal.read(folder)] == ["january"]
+        assert [line["name"] for line in read_journal(folder)] == ["january"]
         assert not list(folder.glob(".*.tmp"))
         ours.tasks["february"] = other.tasks["january"]  # something smaller can be saved again
         ours.save(folder)

@@ -158,20 +158,6 @@ def test_sequences_can_be_learned_of_any_length_the_network_takes() -> None:
     assert accuracy(ours, short, (short.float().mean(1) > 9.5).long()) > 0.95
 
 
-def test_class_weights_multiply_the_loss_and_average_to_one() -> None:
-    """Twice the weight is twice the gradient: the same as showing the class twice, by the mean."""
-    from uclearn.live.schooling import weighted
-    from uclearn.training.losses import cross_entropy
-
-    labels = torch.tensor([0, 0, 0, 1])
-    outputs = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
-    loss = weighted(cross_entropy, "balanced", Data(torch.zeros(4, 1), labels), 2)
-    plain, balanced = cross_entropy(outputs, labels), loss(outputs, labels)
-    torch.testing.assert_close(balanced, plain * torch.tensor([2 / 3, 2 / 3, 2 / 3, 2.0]))
-    double = weighted(cross_entropy, [1.0, 2.0], Data(torch.zeros(4, 1), labels), 2)
-    torch.testing.assert_close(double(outputs, labels).mean() * 5 / 4, (plain.sum() + plain[3]) / 4)
-
-
 def test_a_rare_class_is_learned_with_balanced_weights() -> None:
     x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
     rare = torch.arange(400) % 40 == 0

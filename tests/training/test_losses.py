@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from uclearn.errors import TaskError
-from uclearn.training.losses import cross_entropy, example_losses, squared_error
+from uclearn.training.losses import cross_entropy, example_losses, squared_error, weighted
 
 
 def test_draws_are_averaged_over() -> None:
@@ -39,3 +39,14 @@ def test_losses_of_sequences_are_averaged_per_example() -> None:
 def test_a_loss_that_averages_by_itself_is_told_how_to_stop() -> None:
     with pytest.raises(TaskError, match=r"one number per example.*reduction='none'"):
         example_losses(F.cross_entropy, torch.randn(4, 3), torch.randint(3, (4,)))
+
+
+def test_class_weights_multiply_the_loss_and_average_to_one() -> None:
+    """Twice the weight is twice the gradient: the same as showing the class twice, by the mean."""
+    labels = torch.tensor([0, 0, 0, 1])
+    outputs = torch.randn(4, 2, generator=torch.Generator().manual_seed(0))
+    loss = weighted(cross_entropy, "balanced", labels, 2)
+    plain, balanced = cross_entropy(outputs, labels), loss(outputs, labels)
+    torch.testing.assert_close(balanced, plain * torch.tensor([2 / 3, 2 / 3, 2 / 3, 2.0]))
+    double = weighted(cross_entropy, [1.0, 2.0], labels, 2)
+    torch.testing.assert_close(double(outputs, labels).mean() * 5 / 4, (plain.sum() + plain[3]) / 4)

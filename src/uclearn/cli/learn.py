@@ -13,9 +13,9 @@ from uclearn.cli import options
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
-    from uclearn.live.journal import Update
     from uclearn.live.learner import Learner
     from uclearn.live.table import Table
+    from uclearn.live.update import Update
 
 REJECTED = 3
 """The exit code where an update was rejected."""
@@ -116,8 +116,8 @@ def learn(
         if learner.tasks:
             _refuse(folder, made)
         learner.plan = replace(learner.plan, **given)
-        lesson = _lesson(learner, table, task, add_classes)
-        update = learner.learn(name=name, task=task, gate=gate, **lesson)
+        request = _request(learner, table, task, add_classes)
+        update = learner.learn(name=name, task=task, gate=gate, **request)
     _tell(update, folder, json)
     if not update.kept:
         raise typer.Exit(REJECTED)
@@ -152,10 +152,10 @@ def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
     return Learner(network, made["method"] or "ucl", plan=Plan(**chosen), **settings)
 
 
-def _lesson(learner: Learner, table: Table, task: str | None, add_classes: bool) -> dict[str, Any]:
+def _request(learner: Learner, table: Table, task: str | None, add_classes: bool) -> dict[str, Any]:
     """The data with their labels numbered, and how many classes there are."""
-    from uclearn.live.aim import known_task
     from uclearn.live.table import classes_of
+    from uclearn.live.update import known_task
     from uclearn.networks import has_heads
 
     assert table.labels is not None

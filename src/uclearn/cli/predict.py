@@ -15,8 +15,8 @@ import typer
 from uclearn.cli import options
 
 if TYPE_CHECKING:
-    from uclearn.live.answer import Answer
     from uclearn.live.learner import Learner
+    from uclearn.live.predictions import LearnerPrediction
 
 
 def predict(
@@ -57,8 +57,8 @@ def predict(
     if learner.note:
         typer.echo(learner.note, err=True)
     table = read_table(data, label, labelled=False)
-    answer = learner.predict(table.inputs, task, uncertainty=uncertainty, together=together)
-    rows = list(_rows(learner, answer))
+    prediction = learner.predict(table.inputs, task, uncertainty=uncertainty, together=together)
+    rows = list(_rows(learner, prediction))
     text = "".join(json_lines.dumps(row) + "\n" for row in rows) if json else _csv(rows)
     if out is None:
         sys.stdout.write(text)
@@ -67,19 +67,19 @@ def predict(
         typer.echo(f"{len(rows)} answers written to {out}.")
 
 
-def _rows(learner: Learner, answer: Answer) -> Iterator[dict[str, Any]]:
-    best = answer.probabilities.max(dim=1).values
-    for number, name in enumerate(answer.tasks):
-        place = int(answer.labels[number])
+def _rows(learner: Learner, prediction: LearnerPrediction) -> Iterator[dict[str, Any]]:
+    best = prediction.probabilities.max(dim=1).values
+    for number, name in enumerate(prediction.tasks):
+        place = int(prediction.labels[number])
         names = learner.tasks[name].labels
         row: dict[str, Any] = {
             "task": name,
             "label": names[place] if place < len(names) else str(place),
             "probability": round(float(best[number]), 6),
-            "entropy": round(float(answer.entropy[number]), 6),
+            "entropy": round(float(prediction.entropy[number]), 6),
         }
-        if answer.disagreement is not None:
-            row["disagreement"] = round(float(answer.disagreement[number]), 6)
+        if prediction.disagreement is not None:
+            row["disagreement"] = round(float(prediction.disagreement[number]), 6)
         yield row
 
 

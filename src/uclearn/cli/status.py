@@ -26,9 +26,9 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Tell what a model was taught, which updates were rejected and why, and how full it is."""
-    from uclearn.live.journal import read, updates
+    from uclearn.live.folder import read_journal, updates
 
-    lines = read(folder)
+    lines = read_journal(folder)
     if not lines:
         raise DataError(f"There is no journal in {folder}. `uclearn learn` begins one.")
     if report is not None:
@@ -46,7 +46,7 @@ def status(
 def _room(lines: Sequence[Line]) -> dict[str, Any]:
     """How full the network is; nothing for methods that know no uncertainty of nodes."""
     from uclearn.live.capacity import capacity_of
-    from uclearn.live.journal import node_history
+    from uclearn.live.folder import node_history
 
     history = node_history(lines)
     if not history:

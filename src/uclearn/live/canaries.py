@@ -1,22 +1,86 @@
-"""Examples set apart, one canary for each task, and proof that none of them is trained on."""
+"""What a learner keeps of each task it has learned: its canary, examples that are set apart and
+never trained on, and hashes of what was trained on, which prove that the two do not overlap."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from hashlib import blake2b
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from uclearn.errors import DataError, SettingError, TaskError
-from uclearn.live.fingerprints import hashes, refuse_overlap, set_apart
 from uclearn.live.gate import Gate
-from uclearn.live.intake import examples, of_task
-from uclearn.live.known import Known
-from uclearn.tasks import Data
+from uclearn.live.new_data import as_data, of_task
+from uclearn.methods.contract import Method
+from uclearn.networks.heads import run
+from uclearn.tasks import Batch, Data, iterate
 from uclearn.tasks.data import generator
+from uclearn.training.evaluate import correct
 
 _SHARE = 0.1
+"""Of the new data, set apart where the gate names canaries for other tasks only."""
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """A task that was learned; `index` is its number and that of its head."""
+
+    name: str
+    index: int
+    classes: int | None
+    """None for regression."""
+    labels: tuple[str, ...] = ()
+    """Names of the classes, if they have any."""
+    canary: Data | None = None
+    """Examples that are never trained on."""
+    seen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """Hashes of all examples that were trained on: eight bytes each."""
+
+    def taught(self, train: Data, canary: Data | None) -> TaskRecord:
+        """The same task after it was trained on `train`, guarded by `canary` as well."""
+        seen = torch.cat([self.seen, hashes(_whole(train).inputs)]).unique()
+        return replace(self, seen=seen, canary=_joined(self.canary, canary))
+
+    def document(self) -> dict[str, Any]:
+        """For a saved state."""
+        canary = None
+        if self.canary is not None:
+            batch = _whole(self.canary)
+            canary = {"inputs": batch.inputs, "targets": batch.targets}
+        return {
+            "name": self.name,
+            "index": self.index,
+            "classes": self.classes,
+            "labels": list(self.labels),
+            "canary": canary,
+            "seen": self.seen,
+        }
+
+    @classmethod
+    def from_document(cls, saved: dict[str, Any]) -> TaskRecord:
+        """What `document` described."""
+        canary = saved["canary"]
+        data = None if canary is None else Data(**canary, task=saved["index"])
+        return cls(**{**saved, "labels": tuple(saved["labels"]), "canary": data})
+
+
+@torch.no_grad()
+def right_answers(method: Method, data: Data, index: int) -> Tensor:
+    """(examples,) 1 where `method` is right about `data` of task `index`, else 0."""
+    device = next(method.parameters()).device
+    with method.inference(index) as network:
+        return torch.cat(
+            [
+                correct(run(network, batch.inputs.to(device), index).cpu(), batch.targets)
+                for batch in iterate(data, 1024)
+            ]
+        )
+
+
+# -- setting apart ---------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -29,23 +93,23 @@ class Portions:
     """Copies of canary examples that are in neither part."""
 
 
-def guarded(known: Iterable[Known], gate: Gate | None) -> list[Known]:
+def guarded(tasks: Iterable[TaskRecord], gate: Gate | None) -> list[TaskRecord]:
     """The known tasks, each with the canary that `gate` gives it where it has none.
 
     With a gate, a task without a canary is refused: its loss would go unnoticed.
     """
-    tasks = list(known)
+    known = list(tasks)
     if gate is None:
-        return tasks
-    if any(task.classes is None for task in tasks):
+        return known
+    if any(task.classes is None for task in known):
         raise SettingError(
             "`gate` compares accuracies, but targets here are numbers, not labels. Leave `gate` "
             "out and judge the update by a measure of your own."
         )
-    return [_with_canary(task, gate) for task in tasks]
+    return [_with_canary(task, gate) for task in known]
 
 
-def _with_canary(task: Known, gate: Gate) -> Known:
+def _with_canary(task: TaskRecord, gate: Gate) -> TaskRecord:
     given = gate.given(task.name)
     if given is None and task.canary is None:
         raise TaskError(
@@ -55,34 +119,35 @@ def _with_canary(task: Known, gate: Gate) -> Known:
         )
     if given is None:
         return task
-    canary = of_task(examples(given, f"canary of {task.name}"), task.index)
+    canary = of_task(as_data(given, f"canary of {task.name}"), task.index)
     what = f"examples of the canary given for task {task.name!r} were trained on before"
     refuse_overlap(hashes(canary.inputs), task.seen, what)
     return replace(task, canary=canary)
 
 
-def divide(data: Data, name: str, gate: Gate | None, known: Iterable[Known], seed: int) -> Portions:
+def divide(
+    data: Data, name: str, gate: Gate | None, tasks: Iterable[TaskRecord], seed: int
+) -> Portions:
     """The part of `data` to train on, and the part that will guard it.
 
     Args:
         data: the new data.
         name: of their task.
         gate: says what is set apart; None: nothing is.
-        known: all tasks with their canaries, which must not be trained on.
+        tasks: all known tasks with their canaries, which must not be trained on.
         seed: for what is set apart.
     """
-    tasks = list(known)
-    portions = Portions(data, None, 0) if gate is None else _divided(data, name, gate, tasks, seed)
-    own = hashes(portions.train.batch(torch.arange(len(portions.train))).inputs)
-    for task in tasks:
+    known = list(tasks)
+    portions = Portions(data, None, 0) if gate is None else _divided(data, name, gate, known, seed)
+    own = hashes(_whole(portions.train).inputs)
+    for task in known:
         if task.canary is not None:
-            canary = hashes(task.canary.batch(torch.arange(len(task.canary))).inputs)
             what = f"training examples are also in the canary of task {task.name!r}"
-            refuse_overlap(own, canary, what)
+            refuse_overlap(own, hashes(_whole(task.canary).inputs), what)
     return portions
 
 
-def _divided(data: Data, name: str, gate: Gate, tasks: list[Known], seed: int) -> Portions:
+def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: int) -> Portions:
     if data.targets.is_floating_point():
         raise SettingError(
             "`gate` compares accuracies, but the targets of `data` are numbers, not labels. Leave "
@@ -91,17 +156,22 @@ def _divided(data: Data, name: str, gate: Gate, tasks: list[Known], seed: int) -
     seen = torch.cat([torch.zeros(0, dtype=torch.int64), *(task.seen for task in tasks)])
     wanted = gate.canary
     if isinstance(wanted, Mapping):
-        _require_names(wanted, [*(task.name for task in tasks), name])
-        wanted = wanted.get(name, _SHARE) if name not in [t.name for t in tasks] else _SHARE
+        known = [task.name for task in tasks]
+        _require_names(wanted, [*known, name])
+        wanted = _SHARE if name in known else wanted.get(name, _SHARE)
     if isinstance(wanted, int | float):
         count = round(wanted * len(data)) if wanted < 1 else int(wanted)
         order = torch.randperm(len(data), generator=generator(seed, f"canary of {name}"))
-        return Portions(*set_apart(data, max(count, 1), order, seen))
-    canary = examples(wanted, "canary")
+        return set_apart(data, max(count, 1), order, seen)
+    canary = as_data(wanted, "canary")
     own = hashes(canary.inputs)
     refuse_overlap(hashes(data.inputs), own, "training examples are also in `canary`")
     refuse_overlap(own, seen, "examples of `canary` were trained on in an earlier update")
-    _check_alike(data.inputs, canary)
+    if canary.inputs.shape[1:] != data.inputs.shape[1:]:
+        raise DataError(
+            "`canary` must hold examples of the shape of `data`, "
+            f"{tuple(data.inputs.shape[1:])}, got {tuple(canary.inputs.shape[1:])}."
+        )
     return Portions(data, canary, 0)
 
 
@@ -113,9 +183,93 @@ def _require_names(canaries: Mapping[str, object], names: list[str]) -> None:
             )
 
 
-def _check_alike(inputs: Tensor, canary: Data) -> None:
-    if canary.inputs.shape[1:] != inputs.shape[1:]:
+def set_apart(data: Data, count: int, order: Tensor, seen: Tensor) -> Portions:
+    """`data` in two without a common example: `count` different examples that are not among `seen`
+    are the canary; copies of them are left out of the rest.
+
+    Args:
+        data: all examples.
+        count: how many to set apart.
+        order: a permutation of their positions, which says which ones come first.
+        seen: hashes of what was trained on before.
+    """
+    own = hashes(_whole(data).inputs)
+    fresh = ~torch.isin(own, seen)
+    first: dict[int, int] = {}
+    for position in order[fresh[order]].tolist():
+        if len(first) == count:
+            break
+        first.setdefault(int(own[position]), position)
+    chosen = torch.tensor(sorted(first.values()), dtype=torch.int64)
+    rest = (~torch.isin(own, own[chosen])).nonzero().flatten()
+    if not len(chosen) or not len(rest):
         raise DataError(
-            f"`canary` must hold examples of the shape of `data`, {tuple(inputs.shape[1:])}, got "
-            f"{tuple(canary.inputs.shape[1:])}."
+            f"`data` must hold enough different new examples to set {count} apart as a canary and "
+            f"train on the rest; of {len(data)}, {len(own[fresh].unique())} are different and were "
+            "not trained on before. Give more, or a canary of your own."
         )
+    left_out = len(data) - len(rest) - len(chosen)
+    return Portions(data.subset(rest), data.subset(chosen), left_out)
+
+
+# -- recognising examples --------------------------------------------------------------------
+
+
+def hashes(inputs: Tensor) -> Tensor:
+    """(examples,) int64: equal for examples of equal bytes, type and shape, else different but for
+    one pair in 2^64. Labels do not count: a known input with a new label is known.
+
+    >>> same = hashes(torch.tensor([[1.0, 2.0], [2.0, 1.0], [1.0, 2.0]]))
+    >>> bool(same[0] == same[2]), bool(same[0] == same[1])
+    (True, False)
+    """
+    kind = f"{inputs.dtype} {tuple(inputs.shape[1:])}".encode()
+    # adding zero turns -0.0 into 0.0, which equals it
+    rows = (inputs.detach().cpu() + 0).contiguous().reshape(len(inputs), -1)
+    every = rows.view(torch.uint8).numpy() if rows.numel() else rows.numpy()
+    found = [blake2b(row.tobytes(), digest_size=8, key=kind[:64]).digest() for row in every]
+    return torch.tensor([int.from_bytes(h, "big", signed=True) for h in found], dtype=torch.int64)
+
+
+def fingerprint(data: Data) -> str:
+    """32 hexadecimal digits of all examples with their targets, in order."""
+    whole = _whole(data)
+    total = blake2b(digest_size=16)
+    total.update(hashes(whole.inputs).numpy().tobytes())
+    total.update(whole.targets.detach().cpu().contiguous().numpy().tobytes())
+    return total.hexdigest()
+
+
+def refuse_overlap(asked: Tensor, others: Tensor, what: str) -> None:
+    """Refuse to train on examples of a canary, or to guard by examples that were trained on.
+
+    Args:
+        asked: hashes of the examples that were handed in.
+        others: hashes of those that must not be among them.
+        what: the words between their number and their rows.
+    """
+    shared = torch.isin(asked, others)
+    if bool(shared.any()):
+        rows = shared.nonzero().flatten().tolist()
+        first = ", ".join(map(str, rows[:3])) + (", ..." if len(rows) > 3 else "")
+        raise DataError(
+            f"{len(rows)} of the {len(asked)} {what} (rows {first}). A canary that was trained on "
+            "notices nothing: leave these rows out."
+        )
+
+
+def _whole(data: Data) -> Batch:
+    """All examples as one batch."""
+    return data.batch(torch.arange(len(data)))
+
+
+def _joined(first: Data | None, second: Data | None) -> Data | None:
+    """Both canaries as one."""
+    if first is None or second is None:
+        return second if first is None else first
+    both = [_whole(data) for data in (first, second)]
+    return Data(
+        torch.cat([batch.inputs for batch in both]),
+        torch.cat([batch.targets for batch in both]),
+        task=first.task,
+    )

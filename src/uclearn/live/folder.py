@@ -3,7 +3,7 @@
     learner.json             what this folder is: format and version, for whoever comes later
     checkpoint.safetensors   everything: weights, what the method remembers, canaries, journal
     checkpoint.previous.*    the state before
-    journal.jsonl            every update, for reading; see `journal`
+    journal.jsonl            every update, one JSON object per line, for reading; it only grows
     .lock                    held while somebody learns or saves here
 
 Reading needs no lock: files are replaced whole.
@@ -12,6 +12,8 @@ Reading needs no lock: files are replaced whole.
 from __future__ import annotations
 
 import copy
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
@@ -20,12 +22,11 @@ from typing import TYPE_CHECKING, Any
 from torch import nn
 
 from uclearn.errors import CheckpointError, DataError
-from uclearn.live import journal
 from uclearn.live.blueprint import describe, rebuild
-from uclearn.live.known import Known
+from uclearn.live.canaries import TaskRecord
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest
 from uclearn.storage.checkpoint import save as save_state
-from uclearn.storage.files import read_json, refusal, write_json
+from uclearn.storage.files import append_line, read_json, read_jsonl, refusal, write_json
 from uclearn.storage.lock import FolderLock
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
 from uclearn.training.losses import Loss
@@ -37,20 +38,22 @@ if TYPE_CHECKING:
 FORMAT = "uclearn.learner"
 VERSION = 1
 MARKER_NAME = "learner.json"
+JOURNAL_NAME = "journal.jsonl"
 
 
-Mark = tuple[int, int, int]
+SavedState = tuple[int, int, int]
+"""Tells one saved state from all others: inode, time and size of its file."""
 
 
-class Home:
+class SaveGuard:
     """Which saved state a learner continues, by folder: saving over another one is refused."""
 
     def __init__(self) -> None:
-        self._known: dict[Path, Mark] = {}
+        self._known: dict[Path, SavedState] = {}
 
-    def note(self, folder: Path, mark: Mark) -> None:
-        """The state in `folder` with this mark is ours."""
-        self._known[folder.resolve()] = mark
+    def note(self, folder: Path, state: SavedState) -> None:
+        """This saved state in `folder` is the learner's own."""
+        self._known[folder.resolve()] = state
 
     def check(self, folder: Path) -> None:
         """Refuse a folder that holds what this learner does not continue."""
@@ -62,7 +65,7 @@ class Home:
                 f"{folder} holds another learner, which would be lost. Save to a folder of its "
                 "own, or load that one and go on with it."
             )
-        if known != mark_of(folder):
+        if known != saved_state(folder):
             raise CheckpointError(
                 f"{folder} was saved to by somebody else since this learner was loaded; saving now "
                 "would undo that. Load it again and repeat the update, or save to another folder. "
@@ -70,8 +73,8 @@ class Home:
             )
 
 
-def mark_of(folder: Path) -> Mark:
-    """What tells the saved state in `folder` from all others: a new file each time it is saved."""
+def saved_state(folder: Path) -> SavedState:
+    """The one that is in `folder` now; each save makes a new file."""
     try:
         found = (folder / CHECKPOINT_NAME).stat()
     except FileNotFoundError:  # only the previous one is left
@@ -84,22 +87,22 @@ def held(folder: Path) -> AbstractContextManager[object]:
     return FolderLock(folder, "learning")
 
 
-def save(learner: Learner, folder: Path, home: Home) -> None:
+def save(learner: Learner, folder: Path, guard: SaveGuard) -> None:
     """Write everything, locked, unless that would lose something."""
     make(folder)
     with held(folder):
-        write(learner, folder, home)
+        write(learner, folder, guard)
 
 
-def write(learner: Learner, folder: Path, home: Home) -> None:
+def write(learner: Learner, folder: Path, guard: SaveGuard) -> None:
     """As `save`, by whoever holds the lock."""
     _check_version(folder)
-    home.check(folder)
+    guard.check(folder)
     if not (folder / MARKER_NAME).exists():
         write_json(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
     save_state(folder / CHECKPOINT_NAME, state_of(learner), FORMAT)
-    home.note(folder, mark_of(folder))
-    journal.append_missing(folder, learner.journal)
+    guard.note(folder, saved_state(folder))
+    _append_missing(folder, learner.journal)
 
 
 def make(folder: Path) -> None:
@@ -122,7 +125,7 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
         raise CheckpointError(
             f"There is no learner in {folder}. `Learner.save(folder)` or `uclearn learn` makes one."
         )
-    mark = mark_of(folder)  # before reading: what is saved meanwhile is not ours
+    before = saved_state(folder)  # what is saved while we read is not ours
     state, note = load_latest(folder, FORMAT)
     network = _network(state, model)
     learner = cls(
@@ -136,12 +139,12 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     if state["state"] is not None:
         learner.method.load_state_dict(state["state"])
     learner._first_sizes = state["first_sizes"]
-    learner.tasks = {saved["name"]: Known.from_document(saved) for saved in state["tasks"]}
-    written = journal.read(folder)
+    learner.tasks = {saved["name"]: TaskRecord.from_document(saved) for saved in state["tasks"]}
+    written = read_journal(folder)
     # after a fall back to the previous state the journal on disk knows more
     learner.journal = max(state["journal"], written, key=len)
     learner.note = note
-    learner._home.note(folder, mark)
+    learner._guard.note(folder, before)
     return learner
 
 
@@ -229,3 +232,30 @@ def _check_version(folder: Path) -> None:
             f"{folder} was written by a newer uclearn: its version is {version}, this one knows up "
             f"to {VERSION}. Update uclearn to use it; nothing was changed."
         )
+
+
+# -- the journal ------------------------------------------------------------------------------
+
+
+def updates(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Those lines that tell of an update."""
+    return [line for line in lines if line["event"] == "update"]
+
+
+def node_history(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """What the nodes were like after each update that was kept, for `capacity`."""
+    kept = [line for line in updates(lines) if line["decision"] != "rejected" and line["nodes"]]
+    return [{"event": "nodes", "task": k, "layers": line["nodes"]} for k, line in enumerate(kept)]
+
+
+def _append_missing(folder: Path, lines: Sequence[Mapping[str, Any]]) -> None:
+    """Add those `lines` to the journal in `folder` that it does not have yet."""
+    known = len(read_journal(folder))
+    for line in lines[known:]:
+        append_line(folder / JOURNAL_NAME, json.dumps(line, allow_nan=False), sync=True)
+
+
+def read_journal(folder: Path) -> list[dict[str, Any]]:
+    """The lines of the journal in `folder`, oldest first; none where there is no journal."""
+    path = folder / JOURNAL_NAME
+    return [dict(line) for line in read_jsonl(path)] if path.exists() else []

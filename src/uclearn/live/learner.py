@@ -23,26 +23,39 @@ from torch import nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.live import folder as files
-from uclearn.live.aim import Aim, known_task
-from uclearn.live.answer import DRAWS, Answer, classify, regress
-from uclearn.live.canaries import divide, guarded
+from uclearn.live.canaries import TaskRecord, divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
-from uclearn.live.fitting import check_inputs, check_labels, check_targets
+from uclearn.live.folder import SaveGuard, node_history
 from uclearn.live.gate import Gate
-from uclearn.live.intake import NewData, examples, inputs_only, of_task
-from uclearn.live.journal import Update, node_history, widened
-from uclearn.live.known import Known
-from uclearn.live.schooling import ClassWeights, weighted
-from uclearn.live.trial import Lesson, Trial
+from uclearn.live.new_data import (
+    NewData,
+    as_data,
+    as_inputs,
+    check_inputs,
+    check_labels,
+    check_targets,
+    of_task,
+)
+from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress
+from uclearn.live.update import (
+    SCHEMA,
+    CandidateUpdate,
+    Update,
+    UpdateRequest,
+    UpdateTarget,
+    known_task,
+    now,
+)
 from uclearn.methods.contract import Method
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.networks.heads import MultiHead, has_heads
+from uclearn.surgery.anatomy import widths
 from uclearn.surgery.outputs import add_outputs, resize_to, sizes
 from uclearn.surgery.widen import By, widen
 from uclearn.tasks import Data
 from uclearn.tasks.data import generator
-from uclearn.training.losses import Loss, cross_entropy, squared_error
+from uclearn.training.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
 from uclearn.training.plan import Plan
 
 
@@ -85,7 +98,7 @@ class Learner:
         self.method_name, self.settings = method, settings
         self.plan = Plan() if plan is None else plan
         self.loss = loss
-        self.tasks: dict[str, Known] = {}
+        self.tasks: dict[str, TaskRecord] = {}
         """What was learned, by name, oldest first."""
         self.journal: list[dict[str, Any]] = []
         """Every update, rejected ones too, oldest first."""
@@ -101,7 +114,7 @@ class Learner:
         self._first_sizes = sizes(model)
         self._example = example
         self._method = None if example is None else self._build(self._blank)
-        self._home = files.Home()
+        self._guard = SaveGuard()
 
     # -- learning --------------------------------------------------------------------------
 
@@ -133,27 +146,28 @@ class Learner:
             class_weights: one for each class, or `"balanced"`: rare classes count as much as
                 frequent ones.
         """
-        arrived = examples(data)
+        arrived = as_data(data)
         self._prepare(arrived)
-        aim = Aim(name, task, classes, tuple(labels))
-        target, outputs = aim.target(self.tasks, self.method.model, self._example, arrived)
+        asked = UpdateTarget(name, task, classes, tuple(labels))
+        target, outputs = asked.find(self.tasks, self.method.model, self._example, arrived)
         if self.loss is None:
             check_targets(self.method.model, arrived, self._example)
         known = guarded(self.tasks.values(), gate)
         portions = divide(arrived, target.name, gate, known, self.plan.seed)
         valid = None if validation is None else self._checked(validation, target)
-        lesson = Lesson(name, target, known, arrived, portions, valid, gate)
-        loss = weighted(self._loss_for(target), class_weights, portions.train, target.classes)
         number = len(self.journal) + 1
+        request = UpdateRequest(name, number, target, known, arrived, portions, valid, gate)
+        trained_on = portions.train.all_targets()
+        loss = weighted(self._loss_for(target), class_weights, trained_on, target.classes)
         copied, blank = self._copy(outputs)
-        trial = Trial.run(lesson, self.method, copied, blank, self.plan, loss, number)
-        update = trial.report(lesson, number, self.method_name)
+        candidate = CandidateUpdate.learn(request, self.method, copied, blank, self.plan, loss)
+        update = candidate.report(self.method_name)
         self.journal.append(update.document())
         if update.kept:
-            self._keep(trial, lesson)
+            self._keep(candidate)
         return update
 
-    # -- answering -------------------------------------------------------------------------
+    # -- predicting ------------------------------------------------------------------------
 
     def predict(
         self,
@@ -163,8 +177,8 @@ class Learner:
         uncertainty: bool = False,
         draws: int = DRAWS,
         together: bool = False,
-    ) -> Answer:
-        """What the model answers to a batch; asking leaves no trace.
+    ) -> LearnerPrediction:
+        """What the model says about a batch; predicting leaves no trace.
 
         Args:
             x: a batch of inputs.
@@ -177,7 +191,7 @@ class Learner:
         """
         if not self.tasks:
             raise TaskError("This learner has learned nothing yet. Call `learn` first.")
-        inputs = inputs_only(x).to(next(self.method.parameters()).device)
+        inputs = as_inputs(x).to(next(self.method.parameters()).device)
         check_inputs(self.method.model, inputs, self._example, "x")
         if uncertainty and draws < 2:
             raise SettingError(f"`draws` must be at least 2 to disagree, got {draws}.")
@@ -204,7 +218,16 @@ class Learner:
         wide = widen(self.method, by, self._example, seed=self.plan.seed)
         self._blank = resize_to(copy.deepcopy(self._blank), sizes(wide.model))
         self._method = wide
-        self.journal.append(widened(len(self.journal) + 1, by, wide.model))
+        self.journal.append(
+            {
+                "schema": SCHEMA,
+                "event": "widened",
+                "number": len(self.journal) + 1,
+                "time": now(),
+                "by": by if isinstance(by, int | float) else dict(by),
+                "widths": widths(wide.model),
+            }
+        )
 
     def export(
         self,
@@ -227,7 +250,7 @@ class Learner:
         if data is None:
             judges = [known.canary for known in chosen if known.canary is not None]
         else:
-            judges = [of_task(examples(data), chosen[-1].index)]
+            judges = [of_task(as_data(data), chosen[-1].index)]
         return export(self.method, path, task=head, prune=prune, data=judges, example=self._example)
 
     # -- keeping ---------------------------------------------------------------------------
@@ -237,7 +260,7 @@ class Learner:
 
         Refused where another learner, or another process that learned in between, would be lost.
         """
-        files.save(self, Path(folder), self._home)
+        files.save(self, Path(folder), self._guard)
 
     @classmethod
     def load(
@@ -280,7 +303,7 @@ class Learner:
             begun = new is not None and not files.has_learner(place)
             learner = new() if new is not None and begun else cls.load(place, model, loss)
             yield learner
-            files.write(learner, place, learner._home)
+            files.write(learner, place, learner._guard)
 
     # -- the parts -------------------------------------------------------------------------
 
@@ -316,11 +339,12 @@ class Learner:
             self._example = arrived.inputs[:1].clone()
             self._method = self._build(self._blank)
 
-    def _keep(self, trial: Trial, lesson: Lesson) -> None:
+    def _keep(self, candidate: CandidateUpdate) -> None:
         """The copy takes the original's place."""
-        self._method, self._blank = trial.method, trial.blank
-        tasks = {one.name: one for one in lesson.known}
-        target, portions = lesson.target, lesson.portions
+        self._method, self._blank = candidate.method, candidate.blank
+        request = candidate.request
+        tasks = {one.name: one for one in request.known}
+        target, portions = request.target, request.portions
         canary = None if portions.canary is None else of_task(portions.canary, target.index)
         known = tasks.get(target.name, target)
         before = replace(known, classes=target.classes, labels=target.labels)
@@ -334,8 +358,8 @@ class Learner:
             return None
         return list(self.tasks)[-1]
 
-    def _checked(self, validation: NewData, target: Known) -> Data:
-        valid = of_task(examples(validation, "validation"), target.index)
+    def _checked(self, validation: NewData, target: TaskRecord) -> Data:
+        valid = of_task(as_data(validation, "validation"), target.index)
         check_inputs(self.method.model, valid.inputs, self._example, "validation")
         where = f"task {target.name!r} has {target.classes} classes"
         check_labels(valid, target.classes, where, "Leave those out.", "validation")
@@ -348,7 +372,7 @@ class Learner:
         draw = generator(self.plan.seed, f"{outputs} outputs")
         return add_outputs(self.method, self._blank, self._example, outputs, self._build, draw)
 
-    def _loss_for(self, target: Known) -> Loss:
+    def _loss_for(self, target: TaskRecord) -> Loss:
         if self.loss is not None:
             return self.loss
         return squared_error if target.classes is None else cross_entropy

@@ -19,9 +19,9 @@ import torch
 from torch import nn
 
 from uclearn.errors import SettingError
-from uclearn.live.intake import NewData, examples
-from uclearn.live.known import right_answers
+from uclearn.live.canaries import right_answers
 from uclearn.live.learner import Learner
+from uclearn.live.new_data import NewData, as_data
 from uclearn.measures.statistics import probability_above_zero
 from uclearn.methods.registry import keywords, parts
 from uclearn.tasks import Data, Task, hold_out
@@ -121,7 +121,7 @@ def suggest(
         seed: of what is held out, and of the order of data and noise.
         settings: of the method, the same in all runs.
     """
-    data = [examples(task, f"tasks[{k}]") for k, task in enumerate(tasks)]
+    data = [as_data(task, f"tasks[{k}]") for k, task in enumerate(tasks)]
     _check(data, runs)
     trials = _Trials(model, data, method, plan or Plan(), loss, held_out, seed, settings)
     candidates = _candidates(_choices(method, choices), runs - 1, seed)

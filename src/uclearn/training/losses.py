@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from typing import Literal, TypeAlias
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from uclearn.errors import TaskError
+from uclearn.errors import SettingError, TaskError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) -> one loss per example, (batch,)."""
+
+ClassWeights: TypeAlias = Sequence[float] | Tensor | Literal["balanced"]
+"""One for each class, or `"balanced"`: rare classes count as much as frequent ones."""
 
 
 def cross_entropy(outputs: Tensor, targets: Tensor) -> Tensor:
@@ -50,3 +54,32 @@ def _draws(outputs: Tensor, targets: Tensor) -> bool:
     if targets.is_floating_point():
         return outputs.dim() > targets.dim() and outputs.shape[1:] == targets.shape
     return outputs.dim() == targets.dim() + 2 and outputs.shape[1] == len(targets)
+
+
+def weighted(loss: Loss, weights: ClassWeights | None, labels: Tensor, classes: int | None) -> Loss:
+    """`loss` with each example weighed by its class; over the `labels`
+    that are trained on the weights average to 1."""
+    if weights is None:
+        return loss
+    if classes is None or labels.is_floating_point():
+        raise SettingError("`class_weights` need classes, but the targets are numbers.")
+    chosen = _weights(weights, labels, classes)
+    scaled = chosen / chosen[labels].mean()
+    return lambda outputs, targets: loss(outputs, targets) * scaled.to(outputs)[targets]
+
+
+def _weights(weights: ClassWeights, labels: Tensor, classes: int) -> Tensor:
+    counts = torch.bincount(labels, minlength=classes)
+    if isinstance(weights, str):
+        if weights != "balanced":
+            raise SettingError(
+                f"`class_weights` must be 'balanced' or a number for each class, got {weights!r}."
+            )
+        return 1 / counts.clamp_min(1).float()
+    chosen = torch.as_tensor(weights, dtype=torch.float32)
+    if chosen.shape != (classes,) or not bool((chosen >= 0).all()) or not chosen[labels].any():
+        raise SettingError(
+            f"`class_weights` must hold one number of 0 or greater for each of the {classes} "
+            f"classes, and not 0 for all that occur, got {chosen.tolist()}."
+        )
+    return chosen

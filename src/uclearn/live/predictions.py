@@ -1,4 +1,4 @@
-"""Answers of a model, and how sure it is of them; asking leaves no trace."""
+"""What a learner predicts, and how sure it is of it; predicting leaves no trace."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DRAWS = 20
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a model answers to a batch."""
+class LearnerPrediction:
+    """What `Learner.predict` says about a batch: a prediction with the names of the tasks."""
 
     tasks: tuple[str, ...]
     """Which task each example was taken for: given, or inferred."""
@@ -34,7 +34,7 @@ class Answer:
     between answer and weights, in nats; for regression the standard deviation of the outputs,
     (batch, ...). None if not asked for, or if the method knows no uncertainty of weights."""
     classifies: bool = True
-    """False: the answers are numbers."""
+    """False: `outputs` are numbers of a regression."""
 
     def __len__(self) -> int:
         return len(self.tasks)
@@ -69,7 +69,7 @@ def classify(
     draws: int,
     together: bool,
     size: int = 1024,
-) -> Answer:
+) -> LearnerPrediction:
     """Class probabilities of a batch; `task` None: of the task with the least uncertain head.
 
     Args:
@@ -87,7 +87,7 @@ def classify(
             joined([predict(method, part, t, draws) for part in x.split(size)]) for t in tried
         ]
     found = candidates[0] if task is not None else least_uncertain(candidates, together)
-    return Answer(
+    return LearnerPrediction(
         tasks=tuple(names[t] for t in found.task.tolist()),
         outputs=found.probabilities,
         disagreement=found.disagreement if draws and has_spread(method.model) else None,
@@ -97,7 +97,7 @@ def classify(
 @torch.no_grad()
 def regress(
     method: Method, x: Tensor, name: str, task: int, draws: int, size: int = 1024
-) -> Answer:
+) -> LearnerPrediction:
     """Outputs of a batch as they are; with draws also their standard deviation."""
     with undisturbed(method.model), method.inference(task) as network:
         if not draws or not has_spread(network):
@@ -111,7 +111,7 @@ def regress(
                     ]
                 )
     spread = each.std(dim=0) if len(each) > 1 else None
-    return Answer((name,) * len(x), each.mean(0), spread, classifies=False)
+    return LearnerPrediction((name,) * len(x), each.mean(0), spread, classifies=False)
 
 
 def has_spread(model: nn.Module) -> bool:
