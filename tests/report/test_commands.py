@@ -3,9 +3,8 @@
 from pathlib import Path
 
 from tests.report.runs import config, matrix, write_run
-from uclearn.report.collect import collect
 from uclearn.report.commands import commands, rebuilt
-from uclearn.report.groups import studies
+from uclearn.report.groups import collect, studies
 
 TYPED = "uclearn compare permuted-digits --methods all --seeds 2"
 

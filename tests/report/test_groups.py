@@ -1,15 +1,16 @@
-"""Repetitions agree in all but the seed; only what may be compared stands beside each other."""
+"""Repetitions agree in all but the seed; only what may be compared stands beside each other; and
+whatever lies in the folders is either counted, once, or listed."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.report.runs import config, matrix, write_run
+from uclearn.errors import DataError
 from uclearn.report.chart import color, glyph, symbol
-from uclearn.report.collect import collect
-from uclearn.report.groups import STYLES, Study, studies
-from uclearn.report.labels import labels
+from uclearn.report.groups import STYLES, Study, collect, studies, tasks_done
 
 
 def read(folder: Path, *wanted: dict[str, Any]) -> list[Study]:
@@ -108,56 +109,44 @@ def test_groups_of_one_study_look_different(tmp_path: Path) -> None:
     assert len({(color(style), glyph(style)) for style in range(STYLES)}) == STYLES
 
 
-@pytest.mark.parametrize(
-    ("configs", "expected"),
-    [
-        (
-            [config(preset="best", epochs=1), config(preset="paper", epochs=2)],
-            ["UCL (preset best)", "UCL (preset paper)"],
-        ),
-        (
-            [config(settings={"ratio": None}), config(settings={"ratio": 0.5})],
-            ["UCL (ratio = none)", "UCL (ratio = 0.5)"],
-        ),
-        (
-            [config(settings=dict.fromkeys("abcde", k)) for k in (1, 2)],
-            ["UCL (a = 1, b = 1, 3 more)", "UCL (a = 2, b = 2, 3 more)"],
-        ),
-        (  # b follows from a, c does not: it is named first
-            [config(settings={"a": k, "b": 2 * k, "c": c}) for k, c in ((1, 5), (1, 6), (2, 5))],
-            [
-                "UCL (a = 1, c = 5, 1 more)",
-                "UCL (a = 1, c = 6, 1 more)",
-                "UCL (a = 2, c = 5, 1 more)",
-            ],
-        ),
-        (
-            [config("vcl+coreset"), config("vcl"), config("mine")],
-            ["VCL + coreset", "VCL", "mine"],
-        ),
-    ],
-)
-def test_labels(configs: list[dict[str, Any]], expected: list[str]) -> None:
-    assert labels(configs) == expected
+def test_runs_are_found_at_any_depth_and_by_several_ways_once(tmp_path: Path) -> None:
+    write_run(tmp_path / "a" / "b" / "c", config(), matrix(2, 0.9, 0.1, 0))
+    found = collect([tmp_path, tmp_path / "a", tmp_path / "a" / "b" / "c"])
+    assert len(found.complete) == 1
+    assert not found.repeated
 
 
-def test_labels_are_never_the_same() -> None:
-    """Two settings differ, and go together: either would do."""
-    same = {"a": 1, "b": 1, "c": 1}
-    found = labels([config(settings=same | {"y": k, "z": k}) for k in range(4)])
-    assert len(set(found)) == 4
+def test_an_incomplete_run_is_not_complete(tmp_path: Path) -> None:
+    write_run(tmp_path, config(tasks=5), matrix(2, 0.9, 0.1, 0), complete=False)
+    found = collect([tmp_path])
+    assert not found.complete
+    assert [tasks_done(run) for run in found.incomplete] == [2]
 
 
-def test_however_many_settings_it_takes_no_two_labels_are_alike() -> None:
-    """A grid in which one of five settings at a time is another."""
-    plain = dict.fromkeys("abcde", 0)
-    tried = [plain, *({**plain, name: 1} for name in plain)]
-    found = labels([config(settings=settings | {"same": 7}) for settings in tried])
-    assert len(set(found)) == len(tried)
-    assert found[3] == "UCL (a = 0, b = 0, c = 1, d = 0, e = 0)"
+def test_a_copy_of_a_run_is_not_a_second_seed(tmp_path: Path) -> None:
+    write_run(tmp_path / "one", config(), matrix(2, 0.9, 0.1, 0))
+    shutil.copytree(tmp_path / "one", tmp_path / "two")
+    found = collect([tmp_path])
+    assert [run.folder.name for run in found.complete] == ["one"]
+    assert [run.folder.name for run in found.repeated] == ["two"]
 
 
-def test_what_tells_most_apart_makes_the_label_short() -> None:
-    """`z` alone would do; `x` and `y` follow from it."""
-    found = labels([config(settings={"x": k // 2, "y": k % 2, "z": k}) for k in range(4)])
-    assert found[2] == "UCL (x = 1, z = 2, 1 more)"
+def test_a_damaged_run_is_listed_with_the_reason(tmp_path: Path) -> None:
+    write_run(tmp_path / "good", config(), matrix(2, 0.9, 0.1, 0))
+    (tmp_path / "bad").mkdir()
+    (tmp_path / "bad" / "summary.json").write_text('{"format": "uclearn.run", "schema": 99}')
+    found = collect([tmp_path])
+    assert len(found.complete) == 1
+    (bad,) = found.unreadable
+    assert "newer uclearn" in bad.reason
+    assert len(found) == 2
+
+
+def test_no_run_at_all_is_an_error_that_says_what_a_run_is(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"must hold at least one run, got .*config\.json"):
+        collect([tmp_path])
+
+
+def test_a_path_that_is_no_folder_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="must be a folder"):
+        collect([tmp_path / "nowhere"])

@@ -12,11 +12,17 @@ from tests.report.pages import parse, specs
 from tests.report.runs import config, write_run
 from uclearn.report import write_report
 from uclearn.report.claims import reward_claims
-from uclearn.report.collect import collect
 from uclearn.report.commands import rebuilt
-from uclearn.report.groups import Study, studies
-from uclearn.report.rewards import Rewards, cumulative_by_seed, ranges, yardstick
-from uclearn.report.sections.rewards import final_rewards, rewards_headline, yardstick_of
+from uclearn.report.groups import Study, collect, studies
+from uclearn.report.rewards import (
+    Rewards,
+    cumulative_by_seed,
+    final_rewards,
+    ranges,
+    yardstick,
+    yardstick_of,
+)
+from uclearn.report.sections.rewards import rewards_headline
 
 
 def earned(returns: list[list[float]], seed: int = 0) -> Rewards:

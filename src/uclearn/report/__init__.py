@@ -1,19 +1,19 @@
 """One HTML page from the records of runs, that needs nothing but itself: no network, no torch.
 
-Read in this order: `collect` (folders to runs), `settings`, `labels` and `groups` (runs to what may
-be compared); `measures`, `statistics`, `capacity` and `paper` (the numbers); `html`, `chart`
-and `figure` (how anything is shown), `sections` (what is shown) and `page`; `claims` and `markdown`
-for tables without figures; `live_page` for a model in use, from its journal.
+Read in this order: `settings`, `labels` and `groups` (from folders to runs that may be compared),
+`rewards` (what was earned while acting); `html` and `chart` (how anything is shown), `sections`
+(what is shown) and `page`; `claims` and `markdown` for tables without figures; `live_page` for a
+model in use, from its journal. What the numbers mean is defined in `uclearn.measures`, what the
+paper says stands in `uclearn.paper`.
 """
 
 from collections.abc import Sequence
 from pathlib import Path
 
-from uclearn.report.collect import collect
+from uclearn.report.groups import collect
 from uclearn.report.live_page import live_page
 from uclearn.report.markdown import markdown
-from uclearn.report.page import page
-from uclearn.report.plotly_source import MissingPlotlyError, plotly_javascript
+from uclearn.report.page import MissingPlotlyError, page, plotly_javascript
 from uclearn.storage.files import read_jsonl, refusal, write_text
 
 __all__ = ["MissingPlotlyError", "write_journal_report", "write_report"]

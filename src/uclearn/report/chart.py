@@ -1,4 +1,5 @@
-"""A chart as data, drawn by the page itself.
+"""Charts as data, drawn by the page itself, and what stands around them: headings, words, legends,
+the numbers as a table.
 
 The data are Plotly's (https://plotly.com/javascript/reference), except for colours: `@name` or
 `@name/opacity` stands for the colour `--name` of the page's style sheet, so that a chart follows
@@ -14,8 +15,8 @@ from html import escape
 from typing import Any, TypeAlias
 
 from uclearn.measures.accuracy import Number, known
-from uclearn.report.groups import COLORS, Group
-from uclearn.report.html import Html, tag
+from uclearn.report.groups import COLORS, Group, Study
+from uclearn.report.html import Html, details, section, tag
 
 Trace: TypeAlias = dict[str, Any]
 Layout: TypeAlias = dict[str, Any]
@@ -152,3 +153,85 @@ def accuracy_axis(lowest: float, highest: float, title: str = "") -> dict[str, A
     top += 0.04 * (top - bottom)
     axis: dict[str, Any] = {"tickformat": PERCENT_TICKS, "range": [bottom, top], "nticks": 8}
     return axis | ({"title": {"text": title}} if title else {})
+
+
+def slug(study: Study) -> str:
+    """A name for links into the page."""
+    words = f"{study.benchmark} {study.tasks} {' '.join(study.marks)}".lower()
+    return "-".join("".join(c if c.isalnum() else " " for c in words).split())
+
+
+def figure(
+    study: Study,
+    name: str,
+    title: str,
+    body: Html,
+    caption: str,
+    *,
+    groups: Sequence[Group] = (),
+    numbers: Html | None = None,
+    saves: bool = False,
+) -> Html:
+    """A section with one figure of `study`; `name` completes its address.
+
+    `groups` are those in the legend that is printed with it, `numbers` the same as a table,
+    `saves` offers the (only) chart as a file.
+    """
+    parts = [printed_legend(groups)] if groups else []
+    below = [details("The numbers", numbers)] if numbers else []
+    if saves:
+        below.append(tag("button", {"type": "button", "class": "save"}, "Save as SVG"))
+    identity = f"{slug(study)}-{name}"
+    return section(
+        identity,
+        3,
+        title,
+        tag(
+            "figure",
+            {"aria-labelledby": identity},
+            *parts,
+            body,
+            tag("figcaption", {}, caption),
+        ),
+        tag("div", {"class": "below"}, *below) if below else Html(),
+        note=study.mark,
+    )
+
+
+def legend(study: Study, groups: Sequence[Group]) -> Html:
+    """Which colour and shape is whose: buttons that show and hide it in all figures of `study`."""
+    buttons = [
+        tag(
+            "button",
+            {"type": "button", "aria-pressed": "true", "data-group": study.groups.index(group)},
+            swatch(group),
+            group.label,
+        )
+        for group in groups
+    ]
+    attributes = {"class": "legend", "role": "group", "aria-label": "Show or hide in the figures"}
+    return tag("div", attributes, *buttons)
+
+
+def printed_legend(groups: Sequence[Group]) -> Html:
+    """The same on paper, where each figure needs its own."""
+    entries = [tag("li", {}, swatch(group), group.label) for group in groups]
+    return tag("ul", {"class": "printed legend", "aria-hidden": "true"}, *entries)
+
+
+def swatch(group: Group) -> Html:
+    """The shape of a group in its colour."""
+    style = f"color:var(--series-{group.style % COLORS})"
+    attributes = {"class": "swatch", "aria-hidden": "true", "style": style}
+    return tag("span", attributes, glyph(group.style))
+
+
+def scale_bar(kind: str, low: str, high: str) -> Html:
+    """What the colours of a heat map mean; `kind` is its scale in the style sheet."""
+    return tag(
+        "p",
+        {"class": "scale-bar"},
+        tag("span", {}, low),
+        tag("span", {"class": f"ramp {kind}", "aria-hidden": "true"}),
+        tag("span", {}, high),
+    )

@@ -1,20 +1,19 @@
 """What the paper says of its results, held against ours: each claim is computed, none is typed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
+from uclearn.measures.capacity import QUANTILES
 from uclearn.measures.statistics import Estimate, paired_difference
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Group, Study
 from uclearn.report.labels import in_sentence
-from uclearn.report.nodes import spreads
-from uclearn.report.rewards import Rewards
-from uclearn.report.sections.ablations import ablation_families
-from uclearn.report.sections.rewards import at_the_end, rewards_by_group, when_learned
-from uclearn.report.settings import ablated
+from uclearn.report.rewards import Rewards, at_the_end, rewards_by_group, when_learned
+from uclearn.report.sections.accuracy import ablation_families
+from uclearn.report.settings import ablated, epochs_of
 from uclearn.report.words import difference, percent, points
 
 _NOTICEABLE = 0.01
@@ -43,7 +42,7 @@ def _target(study: Study) -> Iterator[Claim]:
     if number is None or number.accuracy is None or not own or study.tasks != number.tasks:
         return
     best = max(own, key=_mean)
-    epochs = (best.config.get("plan") or {}).get("epochs")
+    epochs = epochs_of(best.config)
     short = epochs is not None and epochs < number.epochs and _mean(best) < number.accuracy
     length = f" with {epochs} of the paper’s {number.epochs} epochs" if short else ""
     yield Claim(
@@ -135,14 +134,14 @@ def _histograms(study: Study) -> Iterator[Claim]:
 def reward_claims(study: Study) -> list[Claim]:
     """Of reinforcement learning: who keeps the first task better than fine-tuning does. Only where
     its return was positive does a share of it mean anything."""
-    runs = dict(zip(map(id, study.compared), rewards_by_group(study), strict=True))
-    plain = next((group for group in study.compared if group.method == "finetuning"), None)
+    groups = rewards_by_group(study)
+    plain = next(((g, runs) for g, runs in groups if g.method == "finetuning"), None)
     if plain is None or study.tasks < 2:
         return []
     return [
-        _keeps(group.label, runs[id(group)], runs[id(plain)])
-        for group in study.compared
-        if group is not plain and _positive(runs[id(group)]) and _positive(runs[id(plain)])
+        _keeps(group.label, runs, plain[1])
+        for group, runs in groups
+        if group is not plain[0] and _positive(runs) and _positive(plain[1])
     ]
 
 
@@ -212,3 +211,27 @@ def _beyond_chance(*found: tuple[Estimate | None, int]) -> Verdict:
 
 def _verdict(holds: bool) -> Verdict:
     return "**Holds**" if holds else "**Does not hold**"
+
+
+SHOWN = tuple(QUANTILES.index(share) for share in (0.01, 0.5, 0.99))
+"""Which of the recorded quantiles."""
+
+Course = list[list[float]]
+"""[task][quantile]"""
+
+
+def spreads(group: Group) -> dict[str, Course]:
+    """Per layer, after each task, the 1 % quantile, the median and the 99 % quantile of sigma /
+    initial sigma, mean over seeds; empty where the runs keep none."""
+    digests = [summary.extra.get("nodes") for summary in group.summaries]
+    known = [digest for digest in digests if isinstance(digest, Mapping)]
+    if not known or len(known) < len(digests):
+        return {}
+    return {name: _over_seeds([digest[name] for digest in known]) for name in known[0]}
+
+
+def _over_seeds(seeds: Sequence[Course]) -> Course:
+    return [
+        [fmean(nodes[k] for nodes in after_task) for k in SHOWN]
+        for after_task in zip(*seeds, strict=True)
+    ]

@@ -1,4 +1,5 @@
-"""Runs, sorted: repetitions of one experiment make a group, comparable groups make a study.
+"""From folders to what may be compared: runs are found, repetitions of one experiment make a group,
+comparable groups make a study.
 
 Two runs are repetitions only if their whole resolved configuration is the same but for the seed;
 a name alone never joins them. Groups stand beside each other only if they learned the same
@@ -8,7 +9,9 @@ benchmark, as many tasks of it, at the same scale, measured on the same data.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 
+from uclearn.errors import DataError, UclearnError
 from uclearn.measures.accuracy import Number, Table, mean_when_learned
 from uclearn.measures.statistics import Estimate, estimate, paired_difference
 from uclearn.report.labels import benchmark_name, labels, marks
@@ -24,7 +27,7 @@ from uclearn.report.settings import (
     without_seed,
 )
 from uclearn.report.words import count
-from uclearn.storage.records import Run, Summary
+from uclearn.storage.records import Run, Summary, find_runs, read_run
 
 _OWN_STYLES = {
     "ucl": 0,
@@ -206,3 +209,61 @@ def _styles(groups: Sequence[Sequence[Run]]) -> list[int]:
 def _known(seeds: Sequence[int], values: Sequence[Number]) -> dict[int, float]:
     pairs: Mapping[int, Number] = dict(zip(seeds, values, strict=True))
     return {seed: value for seed, value in pairs.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A folder with a run that is damaged."""
+
+    folder: Path
+    reason: str
+
+
+@dataclass(frozen=True)
+class Collection:
+    """All runs that were found."""
+
+    complete: Sequence[Run]
+    incomplete: Sequence[Run]
+    repeated: Sequence[Run]
+    """Complete, but another has the same configuration and seed: not counted a second time."""
+    unreadable: Sequence[Unreadable]
+
+    def __len__(self) -> int:
+        parts = (self.complete, self.incomplete, self.repeated, self.unreadable)
+        return sum(len(part) for part in parts)
+
+
+def collect(folders: Sequence[Path]) -> Collection:
+    """All runs at or below `folders`."""
+    found: dict[Path, Path] = {}  # a folder may be reached by several of `folders`
+    for folder in folders:
+        for place in find_runs(folder):
+            found.setdefault(place.resolve(), place)
+    if not found:
+        raise DataError(
+            f"`folders` must hold at least one run, got {', '.join(map(str, folders)) or 'none'}. "
+            "A run is a folder with config.json or summary.json, as `uclearn run` makes them."
+        )
+    runs, unreadable = [], []
+    for place in found.values():
+        try:
+            runs.append(read_run(place))
+        except UclearnError as error:
+            unreadable.append(Unreadable(place, str(error)))
+    complete, repeated = _once([run for run in runs if run.summary is not None])
+    incomplete = [run for run in runs if run.summary is None]
+    return Collection(complete, incomplete, repeated, unreadable)
+
+
+def tasks_done(run: Run) -> int:
+    """How many tasks a run has finished."""
+    return sum(event.get("event") == "evaluation" for event in run.events)
+
+
+def _once(runs: Sequence[Run]) -> tuple[list[Run], list[Run]]:
+    first: dict[tuple[str, int], Run] = {}
+    for run in runs:
+        first.setdefault((fingerprint(run.config), seed_of(run.config)), run)
+    kept = {id(run) for run in first.values()}
+    return list(first.values()), [run for run in runs if id(run) not in kept]

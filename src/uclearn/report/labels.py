@@ -11,6 +11,7 @@ from uclearn.report.settings import (
     ablated,
     changed_in,
     data_of,
+    epochs_of,
     flatten,
     method_of,
     scale_of,
@@ -111,7 +112,7 @@ def departures(config: Config, tasks: int, number: Published) -> list[str]:
         found.append(f"not {number.condition}")
     if tasks != number.tasks:
         found.append(f"{tasks} tasks instead of {number.tasks}")
-    epochs = (config.get("plan") or {}).get("epochs")
+    epochs = epochs_of(config)
     if epochs is not None and epochs != number.epochs and scale_of(config) is None:
         found.append(f"{epochs} epochs instead of {number.epochs}")
     if config.get("preset") not in (None, "paper"):

@@ -1,13 +1,12 @@
 """The page on a model that is in use, from its journal: what was learned, rejected, and why."""
 
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
-from string import Template
 from typing import Any
 
 from uclearn.measures.capacity import certain_share, forecast, layers_of, outlook_words
 from uclearn.report.chart import Chart, Trace, accuracy_axis, color, draw, plain, symbol
 from uclearn.report.html import Html, join, paragraph, section, table, tag
+from uclearn.report.page import framed, link
 from uclearn.report.words import count, percent, points
 
 Line = Mapping[str, Any]
@@ -22,17 +21,15 @@ def live_page(name: str, lines: Sequence[Line], plotly: str) -> str:
         "room": ("Certain and free nodes", _room(updates)),
     }
     shown = {key: part for key, part in parts.items() if part[1]}
-    links = [_link(key, title) for key, (title, _) in shown.items()]
+    links = [link(key, title) for key, (title, _) in shown.items()]
     rejected = sum(line["decision"] == "rejected" for line in updates)
-    return Template(_asset("page.html")).substitute(
-        title=join([f"A model in use: {name}"]),
-        subtitle=join([f"{count(len(updates), 'update')} · {rejected} rejected"]),
-        style=_asset("page.css"),
-        contents=tag("ul", {}, *links, _link("reading", "How to read it")),
-        main=join([section(key, 2, title, body) for key, (title, body) in shown.items()]),
-        glossary=_asset("glossary-live.html"),
-        plotly=plotly,
-        script=_asset("page.js"),
+    return framed(
+        f"A model in use: {name}",
+        f"{count(len(updates), 'update')} · {rejected} rejected",
+        tag("ul", {}, *links, link("reading", "How to read it")),
+        join([section(key, 2, title, body) for key, (title, body) in shown.items()]),
+        "glossary-live.html",
+        plotly,
     )
 
 
@@ -146,11 +143,3 @@ def _room(updates: Sequence[Line]) -> Html:
     words = f"{percent(whole[-1], 0)} of all nodes are certain. "
     words += outlook_words(forecast(whole), len(whole))
     return join([paragraph(words), table("Share of nodes that are certain", header, rows)])
-
-
-def _link(identity: str, text: str) -> Html:
-    return tag("li", {}, tag("a", {"href": f"#{identity}"}, text))
-
-
-def _asset(name: str) -> str:
-    return (files("uclearn.report") / "assets" / name).read_text(encoding="utf-8")

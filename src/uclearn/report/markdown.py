@@ -5,22 +5,18 @@ heading of its own if it has one: what was asked and how it was run, in words; a
 the runs.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
-from uclearn.measures.statistics import estimate
+from uclearn.measures.statistics import Estimate, estimate
 from uclearn.paper.numbers import published
-from uclearn.report.claims import Claim, claims, reward_claims
-from uclearn.report.collect import collect
+from uclearn.report.claims import Claim, claims, reward_claims, spreads
 from uclearn.report.commands import commands
-from uclearn.report.glance import glance
-from uclearn.report.groups import Group, Study, studies
-from uclearn.report.labels import departures
-from uclearn.report.nodes import spreads
-from uclearn.report.sections.ablations import ablation_families
-from uclearn.report.sections.rewards import (
+from uclearn.report.groups import Group, Study, collect, studies
+from uclearn.report.labels import benchmark_name, departures, method_name
+from uclearn.report.rewards import (
     at_the_end,
     final_rewards,
     rewards_by_group,
@@ -28,16 +24,27 @@ from uclearn.report.sections.rewards import (
     when_learned,
     yardstick_of,
 )
-from uclearn.report.tables import spread, spread_of, table
-from uclearn.report.words import UNKNOWN, count, difference, duration, percent
+from uclearn.report.sections.accuracy import ablation_families
+from uclearn.report.settings import epochs_of
+from uclearn.report.words import (
+    UNKNOWN,
+    count,
+    difference,
+    duration,
+    percent,
+    spread,
+    spread_of,
+)
 
 ABOUT_NAME = "about.md"
+_AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
+"""The methods in the table of all sections: UCL and what it is compared with most."""
 
 
 def markdown(folders: Sequence[Path]) -> str:
     """The whole document."""
     sections = [_Section.of(folder) for folder in folders]
-    overview = glance({one.title: one.studies for one in sections}) if len(sections) > 1 else ""
+    overview = _glance({one.title: one.studies for one in sections}) if len(sections) > 1 else ""
     parts = ["# Results", _preface(), overview, *(one.text() for one in sections)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -110,7 +117,7 @@ def _row(study: Study, group: Group) -> list[str]:
     seconds = [summary.seconds for summary in group.summaries]
     return [
         group.label,
-        str((group.config.get("plan") or {}).get("epochs", UNKNOWN)),
+        _epochs(group),
         str(len(group.runs)),
         f"**{spread(group.accuracy)}**",
         "reference" if group is study.reference else difference(group.against(study.reference)),
@@ -124,10 +131,10 @@ def _row(study: Study, group: Group) -> list[str]:
 
 def _rewards(study: Study) -> str:
     """What runs of reinforcement learning earned."""
-    groups = [(g, runs) for g, runs in zip(study.compared, rewards_by_group(study), strict=True)]
+    groups = rewards_by_group(study)
     if not any(runs for _, runs in groups):
         return "These runs hold no accuracies."
-    names = task_names([runs for _, runs in groups])
+    names = task_names(groups)
     header = ["Method", "Seeds", "Cumulative reward", *names, "Time per run"]
     found = {id(group): spread_of(total) for group, total in final_rewards(study)}
     rows = []
@@ -172,7 +179,7 @@ def _nodes(study: Study) -> str:
     if not found:
         return ""
     tasks = len(next(iter(found.values())))
-    shown = sorted({0, 1, tasks // 2, tasks - 1})
+    shown = sorted({0, min(1, tasks - 1), tasks // 2, tasks - 1})
     header = ["σ / initial σ: 1 %, median, 99 %", *(f"after task {k + 1}" for k in shown)]
     rows = [
         [f"layer {name}", *(" · ".join(f"{v:.2f}" for v in course[k]) for k in shown)]
@@ -187,3 +194,76 @@ def _commands(study: Study) -> str:
     made = dict.fromkeys(command for group in study.groups for command in commands(group))
     inner = "\n".join(f"    {command}" for command in made)
     return f"<details><summary>Commands</summary>\n\n{inner}\n\n</details>"
+
+
+def _glance(sections: Mapping[str, Sequence[Study]]) -> str:
+    """All sections in one table, by title their studies: a row for each length of training; empty
+    if there is none."""
+    shown = [
+        (title, study)
+        for title, own in sections.items()
+        for study in own
+        if study.is_whole and study.classifies and study.compared == list(study.groups)
+    ]
+    if not shown:
+        return ""
+    rows = [row for title, study in shown for row in _rows(title, study)]
+    header = ["Benchmark", "Epochs", *map(method_name, _AT_A_GLANCE), "UCL in the paper", "Section"]
+    note = (
+        "Mean accuracy over seeds ± half the 95 % interval. Of several settings of a method, the "
+        "one with most seeds, then the best; all are in the sections."
+    )
+    parts = ["## At a glance", note, table(header, sorted(rows, key=_order))]
+    return "\n\n".join([*parts, *_remarks(study for _, study in shown)])
+
+
+def _remarks(shown: Iterable[Study]) -> Iterator[str]:
+    """What belongs to the paper's numbers."""
+    numbers = {study.benchmark: published(study.benchmark, "ucl") for study in shown}
+    words = [f"{benchmark_name(k)}: {v.words}" for k, v in sorted(numbers.items()) if v and v.words]
+    if words:
+        yield f"The paper’s numbers. {'. '.join(words)}."
+
+
+def _rows(title: str, study: Study) -> Iterator[list[str]]:
+    number = published(study.benchmark, "ucl")
+    name = ", ".join([benchmark_name(study.benchmark), *study.marks])
+    for epochs in dict.fromkeys(map(_epochs, study.groups)):
+        yield [
+            name,
+            epochs,
+            *(spread(_chosen(study, method, epochs)) for method in _AT_A_GLANCE),
+            percent(number.accuracy) if number else UNKNOWN,
+            title,
+        ]
+
+
+def _chosen(study: Study, method: str, epochs: str) -> Estimate | None:
+    found = [g for g in study.groups if g.method == method and _epochs(g) == epochs]
+    return max(found, key=lambda group: len(group.runs)).accuracy if found else None
+
+
+def _epochs(group: Group) -> str:
+    epochs = epochs_of(group.config)
+    return UNKNOWN if epochs is None else str(epochs)
+
+
+def _order(row: Sequence[str]) -> tuple[str, int]:
+    name, epochs, *_ = row
+    return name, int(epochs) if epochs.isdigit() else 0
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; what stands in a cell stays in it.
+
+    >>> print(table(["a", "b"], [["1|2", "3"]]))
+    | a | b |
+    |---|---|
+    | 1\\|2 | 3 |
+    """
+    head, *body = ["| " + " | ".join(map(_in_cell, line)) + " |" for line in (header, *rows)]
+    return "\n".join([head, "|" + "---|" * len(header), *body])
+
+
+def _in_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")

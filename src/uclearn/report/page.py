@@ -1,26 +1,20 @@
-"""The whole page, from its parts."""
+"""The page: a frame around whatever is shown, and the report on runs in it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
-from uclearn.report.collect import Collection
-from uclearn.report.figure import legend, slug
-from uclearn.report.groups import Study, studies
+from uclearn.errors import UclearnError
+from uclearn.report.chart import legend, slug
+from uclearn.report.groups import Collection, Study, studies
 from uclearn.report.html import Html, join, paragraph, section, tag
 from uclearn.report.labels import benchmark_name
-from uclearn.report.sections.ablations import ablations_figure
-from uclearn.report.sections.average import average_figure
-from uclearn.report.sections.comparison import comparison
-from uclearn.report.sections.cost import cost
-from uclearn.report.sections.matrices import matrix_figure
-from uclearn.report.sections.plane import plane_figure
+from uclearn.report.sections.accuracy import ablations_figure, average_figure, tasks_figure
+from uclearn.report.sections.forgetting import matrix_figure, plane_figure
 from uclearn.report.sections.rewards import rewards_figures
-from uclearn.report.sections.runs import runs
-from uclearn.report.sections.settings_used import settings_used
 from uclearn.report.sections.summary import card
-from uclearn.report.sections.tasks import tasks_figure
+from uclearn.report.sections.tables import comparison, cost, every_run, settings_used
 from uclearn.report.sections.uncertainty import uncertainty
 from uclearn.report.words import count, listing
 
@@ -50,17 +44,32 @@ _PARTS: tuple[tuple[str, str, Callable[[Study], Html], bool], ...] = (
 
 
 def page(found: Collection, plotly: str) -> str:
-    """The report on all runs of `found` as one HTML file, with `plotly` as its drawing library."""
+    """The report on all runs of `found`, with `plotly` as its drawing library."""
     compared = studies(found.complete)
     parts = {slug(study): _parts(study) for study in compared}
     bodies = [_study(study, parts[slug(study)]) for study in compared]
+    return framed(
+        _title(compared),
+        _subtitle(found, compared),
+        _contents(parts, compared),
+        join([_summary(compared), *bodies, every_run(found)]),
+        "glossary.html",
+        plotly,
+    )
+
+
+def framed(
+    title: str, subtitle: str, contents: Html, main: Html, glossary: str, plotly: str
+) -> str:
+    """One HTML file that needs nothing but itself; `glossary` names the asset that explains what is
+    shown, `plotly` is the text of its drawing library."""
     return Template(_asset("page.html")).substitute(
-        title=join([_title(compared)]),
-        subtitle=join([_subtitle(found, compared)]),
+        title=join([title]),
+        subtitle=join([subtitle]),
         style=_asset("page.css"),
-        contents=_contents(parts, compared),
-        main=join([_summary(compared), *bodies, runs(found)]),
-        glossary=_asset("glossary.html"),
+        contents=contents,
+        main=main,
+        glossary=_asset(glossary),
         plotly=plotly,
         script=_asset("page.js"),
     )
@@ -115,18 +124,35 @@ def _parts(study: Study) -> list[Part]:
 
 
 def _contents(parts: Mapping[str, Sequence[Part]], compared: Sequence[Study]) -> Html:
-    entries = [_link("summary", "Summary")]
+    entries = [link("summary", "Summary")]
     for study in compared:
         name = f"{study.name} ({study.mark})" if study.mark else study.name
-        inner = [_link(f"{slug(study)}-{part.name}", part.title) for part in parts[slug(study)]]
-        entries.append(_link(slug(study), name, tag("ul", {}, *inner)))
-    entries += [_link("runs", "Runs"), _link("reading", "How to read it")]
+        inner = [link(f"{slug(study)}-{part.name}", part.title) for part in parts[slug(study)]]
+        entries.append(link(slug(study), name, tag("ul", {}, *inner)))
+    entries += [link("runs", "Runs"), link("reading", "How to read it")]
     return tag("ul", {}, *entries)
 
 
-def _link(identity: str, text: str, *inner: Html) -> Html:
+def link(identity: str, text: str, *inner: Html) -> Html:
+    """An entry of the contents, with those below it."""
     return tag("li", {}, tag("a", {"href": f"#{identity}"}, text), *inner)
 
 
 def _asset(name: str) -> str:
     return (files("uclearn.report") / "assets" / name).read_text(encoding="utf-8")
+
+
+class MissingPlotlyError(UclearnError, ImportError):
+    """The extra that the report needs is not installed."""
+
+
+def plotly_javascript() -> str:
+    """The text of plotly.js, to be put into the page."""
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise MissingPlotlyError(
+            "The report needs the package plotly, which is not installed. Install it with: "
+            "pip install 'uclearn[report]'"
+        ) from error
+    return str(get_plotlyjs())

@@ -9,6 +9,9 @@ from importlib.resources import files
 from pathlib import Path
 
 from uclearn.measures.rewards import Reached, Scale, cumulative, normalised_curve, reached
+from uclearn.measures.statistics import Estimate, estimate
+from uclearn.report.groups import Group, Study
+from uclearn.report.labels import environment_name
 from uclearn.report.settings import method_of, seed_of
 from uclearn.storage.records import Summary, find_runs, read_summary
 
@@ -115,3 +118,47 @@ def stored_ranges() -> dict[str, Reached]:
     it)."""
     text = (files("uclearn.report") / "assets" / "returns.json").read_text(encoding="utf-8")
     return {name: Reached(*found) for name, found in json.loads(text).items()}
+
+
+def final_rewards(study: Study) -> list[tuple[Group, Estimate | None]]:
+    """By group the cumulative normalised reward after the last task, over seeds."""
+    measured_by = yardstick_of(study).ranges
+    found = []
+    for group, runs in rewards_by_group(study):
+        courses = cumulative_by_seed(runs, measured_by)
+        found.append((group, estimate([course[-1] for course in courses.values()])))
+    return found
+
+
+def rewards_by_group(study: Study) -> list[tuple[Group, list[Rewards]]]:
+    """The groups that are compared, each with the learning curves of its runs; none for runs of
+    supervised learning."""
+    return [
+        (group, [found for one in group.summaries if (found := rewards_of(one)) is not None])
+        for group in study.compared
+    ]
+
+
+def yardstick_of(study: Study) -> Yardstick:
+    """What the rewards of a study are measured by."""
+    runs: dict[str, list[Rewards]] = {}
+    for group, own in rewards_by_group(study):
+        runs.setdefault(group.method, []).extend(own)
+    return yardstick(runs)
+
+
+def task_names(groups: Sequence[tuple[Group, Sequence[Rewards]]]) -> list[str]:
+    """What the tasks are called, in order."""
+    first = next(runs[0] for _, runs in groups if runs)
+    return [environment_name(name) for name in first.names]
+
+
+def when_learned(run: Rewards, task: int) -> float:
+    """The mean return of a task when its turn was over."""
+    last = max(k for k, learned in enumerate(run.task) if learned == task)
+    return run.returns[last][task]
+
+
+def at_the_end(run: Rewards, task: int) -> float:
+    """The mean return of a task when the last one was learned."""
+    return run.returns[-1][task]

@@ -35,6 +35,12 @@ def scale_of(config: Config) -> float | None:
     return None if scale is None else float(scale)
 
 
+def epochs_of(config: Config) -> int | None:
+    """How many passes over each task's data were planned; None if the run does not say."""
+    epochs: int | None = (config.get("plan") or {}).get("epochs")
+    return epochs
+
+
 def data_of(config: Config) -> Config:
     """What the run was measured on, as far as there is a choice."""
     data = config.get("data")

@@ -7,7 +7,7 @@ from uclearn.measures.capacity import CERTAIN, Layer
 from uclearn.report.chart import Chart, Trace, color, panels
 from uclearn.report.groups import Group
 from uclearn.report.html import Html, tag
-from uclearn.report.sections.tasks import shown_tasks
+from uclearn.report.sections.accuracy import shown_tasks
 from uclearn.report.words import count, percent
 
 SMALLEST = 1e-5

@@ -3,31 +3,34 @@
 from collections.abc import Sequence
 from statistics import fmean
 
-from uclearn.measures.statistics import Estimate, estimate
-from uclearn.report.chart import Chart, Layout, Trace, band, draw, line, panels, plain
-from uclearn.report.figure import figure
+from uclearn.measures.statistics import Estimate
+from uclearn.report.chart import Chart, Layout, Trace, band, draw, figure, line, panels, plain
 from uclearn.report.groups import Group, Study
 from uclearn.report.html import Html, join, table
-from uclearn.report.labels import environment_name, in_sentence
+from uclearn.report.labels import in_sentence
 from uclearn.report.rewards import (
     Rewards,
-    Yardstick,
+    at_the_end,
     cumulative_by_seed,
+    final_rewards,
     normalised_by_seed,
-    rewards_of,
-    yardstick,
+    rewards_by_group,
+    task_names,
+    when_learned,
+    yardstick_of,
 )
 from uclearn.report.words import UNKNOWN, count, listing
 
 Course = list[float]
+Groups = Sequence[tuple[Group, Sequence[Rewards]]]
 
 
 def rewards_figures(study: Study) -> Html:
     """Cumulative reward and reward per task; nothing for supervised learning."""
-    runs = rewards_by_group(study)
-    if not any(runs):
+    groups = rewards_by_group(study)
+    if not any(runs for _, runs in groups):
         return Html()
-    return join([_cumulative(study, runs), _per_task(study, runs), _returns(study, runs)])
+    return join([_cumulative(study, groups), _per_task(study, groups), _returns(study, groups)])
 
 
 def rewards_headline(study: Study) -> str:
@@ -42,35 +45,10 @@ def rewards_headline(study: Study) -> str:
     return f"Cumulative normalised reward after the last task: {listing(shown)}."
 
 
-def final_rewards(study: Study) -> list[tuple[Group, Estimate | None]]:
-    """By group the cumulative normalised reward after the last task, over seeds."""
-    found = []
-    for group, runs in zip(study.compared, rewards_by_group(study), strict=True):
-        courses = cumulative_by_seed(runs, yardstick_of(study).ranges)
-        found.append((group, estimate([course[-1] for course in courses.values()])))
-    return found
-
-
-def rewards_by_group(study: Study) -> list[list[Rewards]]:
-    """The learning curves of each group."""
-    return [
-        [found for summary in group.summaries if (found := rewards_of(summary)) is not None]
-        for group in study.compared
-    ]
-
-
-def yardstick_of(study: Study) -> Yardstick:
-    """What the rewards of a study are measured by."""
-    runs: dict[str, list[Rewards]] = {}
-    for group, own in zip(study.compared, rewards_by_group(study), strict=True):
-        runs.setdefault(group.method, []).extend(own)
-    return yardstick(runs)
-
-
-def _cumulative(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
-    traces = []
-    for group, runs in zip(study.compared, groups, strict=True):
-        courses = list(cumulative_by_seed(runs, yardstick_of(study).ranges).values())
+def _cumulative(study: Study, groups: Groups) -> Html:
+    traces, measured_by = [], yardstick_of(study)
+    for group, runs in groups:
+        courses = list(cumulative_by_seed(runs, measured_by.ranges).values())
         if courses:
             traces += _band_and_line(study, group, runs[0].steps, courses)
     chart = Chart(
@@ -86,7 +64,7 @@ def _cumulative(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
         draw(chart),
         "The rewards of all tasks met so far, each on a scale from 0 to 1, added up. Line: mean "
         "over seeds. Band: from the lowest seed to the highest. "
-        f"{yardstick_of(study).words} Dotted lines: the next task begins. As Figure 8 of the "
+        f"{measured_by.words} Dotted lines: the next task begins. As Figure 8 of the "
         "paper.",
         groups=study.compared,
         numbers=_cumulative_numbers(study),
@@ -111,7 +89,7 @@ def _spread(found: Estimate | None) -> list[str]:
     return [f"{found.mean:.2f}", f"{found.low:.2f} to {found.high:.2f}"]
 
 
-def _per_task(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
+def _per_task(study: Study, groups: Groups) -> Html:
     names = task_names(groups)
     charts = [_panel(study, groups, k, f"Task {k + 1}: {name}") for k, name in enumerate(names)]
     return figure(
@@ -126,10 +104,10 @@ def _per_task(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
     )
 
 
-def _panel(study: Study, groups: Sequence[Sequence[Rewards]], task: int, title: str) -> Chart:
-    traces, ends = [], []
-    for group, runs in zip(study.compared, groups, strict=True):
-        curves = list(normalised_by_seed(runs, yardstick_of(study).ranges).values())
+def _panel(study: Study, groups: Groups, task: int, title: str) -> Chart:
+    traces, ends, measured_by = [], [], yardstick_of(study).ranges
+    for group, runs in groups:
+        curves = list(normalised_by_seed(runs, measured_by).values())
         if not curves:
             continue
         seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
@@ -141,11 +119,11 @@ def _panel(study: Study, groups: Sequence[Sequence[Rewards]], task: int, title: 
     return Chart(data=traces, label=label, layout=layout, height=200, title=title)
 
 
-def _returns(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
+def _returns(study: Study, groups: Groups) -> Html:
     """The raw numbers, which need no yardstick: right after each task, and at the end."""
     names = task_names(groups)
     rows = []
-    for group, runs in zip(study.compared, groups, strict=True):
+    for group, runs in groups:
         for when, pick in (("when learned", when_learned), ("at the end", at_the_end)):
             means = [fmean(pick(run, task) for run in runs) for task in range(len(names))]
             rows.append([f"{group.label}, {when}", *(f"{value:.0f}" for value in means)])
@@ -156,22 +134,6 @@ def _returns(study: Study, groups: Sequence[Sequence[Rewards]]) -> Html:
         table("Mean return of an episode", ["", *names], rows),
         f"Mean over episodes and {count(len(study.groups[0].runs), 'seed')}.",
     )
-
-
-def task_names(groups: Sequence[Sequence[Rewards]]) -> list[str]:
-    """What the tasks are called, in order."""
-    return [environment_name(name) for name in next(runs[0].names for runs in groups if runs)]
-
-
-def when_learned(run: Rewards, task: int) -> float:
-    """The mean return of a task when its turn was over."""
-    last = max(k for k, learned in enumerate(run.task) if learned == task)
-    return run.returns[last][task]
-
-
-def at_the_end(run: Rewards, task: int) -> float:
-    """The mean return of a task when the last one was learned."""
-    return run.returns[-1][task]
 
 
 def _band_and_line(
@@ -186,8 +148,8 @@ def _band_and_line(
     return [*band(group, number, steps, seeds), trace]
 
 
-def _axes(groups: Sequence[Sequence[Rewards]], title: str) -> Layout:
-    longest = max((runs[0] for runs in groups if runs), key=lambda run: run.steps[-1])
+def _axes(groups: Groups, title: str) -> Layout:
+    longest = max((runs[0] for _, runs in groups if runs), key=lambda run: run.steps[-1])
     ends = longest.boundaries()
     borders = [
         {

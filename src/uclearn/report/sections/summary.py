@@ -2,7 +2,7 @@
 
 from uclearn.measures.accuracy import mean_course
 from uclearn.measures.capacity import certain_share, forecast, outlook_words
-from uclearn.report.figure import slug, swatch
+from uclearn.report.chart import slug, swatch
 from uclearn.report.groups import COLORS, Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence

@@ -1,0 +1,219 @@
+"""Accuracy over tasks as lines: on average (the paper's Figures 3 and 7), task by task (Figure 6),
+and for UCL without each of its terms (Figure 5)."""
+
+from collections.abc import Sequence
+
+from uclearn.measures.accuracy import (
+    Number,
+    average_course,
+    course,
+    extent,
+    known,
+    learned_part,
+    mean_course,
+)
+from uclearn.measures.statistics import estimate
+from uclearn.report.chart import (
+    Chart,
+    Trace,
+    accuracy_axis,
+    band,
+    draw,
+    figure,
+    legend,
+    line,
+    panels,
+    plain,
+    task_axis,
+)
+from uclearn.report.groups import Group, Study
+from uclearn.report.html import Html, join, table
+from uclearn.report.labels import in_sentence
+from uclearn.report.settings import whole
+from uclearn.report.words import UNKNOWN, count, difference, interval, listing, percent
+
+MOST_PANELS = 11
+"""Tasks that get a panel of their own; of more, so many evenly spaced ones do."""
+
+
+def tasks_figure(study: Study) -> Html:
+    """A panel for each task."""
+    shown = shown_tasks(study.tasks)
+    note = "" if len(shown) == study.tasks else f" {len(shown)} of {study.tasks} tasks are shown."
+    return figure(
+        study,
+        "tasks",
+        "Task by task",
+        panels(task_panels(study, study.compared, shown)),
+        "How the accuracy on each task fares while later tasks are learned, mean over seeds: a "
+        f"line that falls is forgetting. As Figure 6 of the paper.{note} The numbers are in the "
+        "tables of the accuracy matrices.",
+        groups=study.compared,
+    )
+
+
+def task_panels(study: Study, groups: Sequence[Group], tasks: Sequence[int]) -> list[Chart]:
+    """For each of `tasks` the accuracy on it after each of the tasks from it on."""
+    ends = extent([learned_part(matrix) for group in groups for matrix in group.matrices])
+    each = [_panel(study, groups, task, ends) for task in tasks]
+    return [*each, _average_panel(study, groups, ends)]
+
+
+def shown_tasks(tasks: int) -> list[int]:
+    """Which tasks get a panel: all, or `MOST_PANELS` from the first to the last.
+
+    >>> shown_tasks(3), shown_tasks(50)
+    ([0, 1, 2], [0, 5, 10, 15, 20, 24, 29, 34, 39, 44, 49])
+    """
+    if tasks <= MOST_PANELS:
+        return list(range(tasks))
+    return [round(k * (tasks - 1) / (MOST_PANELS - 1)) for k in range(MOST_PANELS)]
+
+
+def _panel(study: Study, groups: Sequence[Group], task: int, ends: tuple[float, float]) -> Chart:
+    courses = [[course(matrix, task) for matrix in group.matrices] for group in groups]
+    return _lines(study, groups, courses, ends, f"Task {task + 1}", f"on task {task + 1}")
+
+
+def _average_panel(study: Study, groups: Sequence[Group], ends: tuple[float, float]) -> Chart:
+    courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
+    return _lines(study, groups, courses, ends, "Average so far", "on average")
+
+
+def _lines(
+    study: Study,
+    groups: Sequence[Group],
+    courses: Sequence[Sequence[Sequence[Number]]],
+    ends: tuple[float, float],
+    title: str,
+    where: str,
+) -> Chart:
+    """A line for each group through the mean of its `courses`, one per seed."""
+    x = list(range(1, study.tasks + 1))
+    traces, finals = [], []
+    for group, seeds in zip(groups, courses, strict=True):
+        values = mean_course(seeds)
+        trace = line(group, study.groups.index(group), x, values)
+        trace["marker"]["size"] = 5
+        trace["hovertemplate"] = (
+            f"<b>{plain(group.label)}</b><br>{where}, after task %{{x}}: %{{y:.1%}}<extra></extra>"
+        )
+        traces.append(trace)
+        finals.append(f"{in_sentence(group.label)} {percent(values[-1])}")
+    return Chart(
+        data=traces,
+        label=f"Line chart: accuracy {where}. After the last task: {listing(finals)}.",
+        layout={
+            "xaxis": task_axis(study.tasks, "", 10),
+            "yaxis": accuracy_axis(*ends) | {"nticks": 6},
+            "margin": {"l": 44, "r": 8, "t": 4, "b": 24},
+        },
+        height=190,
+        title=title,
+    )
+
+
+def average_figure(study: Study) -> Html:
+    """After each task, the mean over the tasks learned so far."""
+    groups = study.compared
+    courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
+    pairs = list(zip(groups, courses, strict=True))
+    header = ["Method", *(f"{i + 1}" for i in range(study.tasks))]
+    rows = [[group.label, *map(percent, mean_course(seeds))] for group, seeds in pairs]
+    ends = [f"{in_sentence(name)} {end}" for name, *_, end in rows]
+    chart = Chart(
+        data=[trace for pair in pairs for trace in _band_and_line(study, *pair)],
+        label=f"Line chart of the average accuracy after each of {count(study.tasks, 'task')}. "
+        f"At the end: {listing(ends)}.",
+        layout={
+            "xaxis": task_axis(study.tasks),
+            "yaxis": accuracy_axis(*extent(courses), title="average accuracy so far"),
+            "hovermode": "x unified",
+        },
+        height=400,
+    )
+    return figure(
+        study,
+        "average",
+        "Average accuracy over tasks",
+        draw(chart),
+        "After each task, the mean of the accuracies on all tasks learned so far. Line: mean over "
+        "seeds. Band: from the lowest seed to the highest. As Figures 3 and 7 of the paper.",
+        groups=groups,
+        numbers=table("Average accuracy after each task, mean over seeds", header, rows),
+        saves=True,
+    )
+
+
+def _band_and_line(study: Study, group: Group, seeds: Sequence[Sequence[Number]]) -> list[Trace]:
+    number = study.groups.index(group)
+    x = list(range(1, study.tasks + 1))
+    trace = line(group, number, x, mean_course(seeds))
+    trace["text"] = [_hover(values) for values in zip(*seeds, strict=True)]
+    trace["hovertemplate"] = f"{plain(group.label)}: %{{text}}<extra></extra>"
+    return [*band(group, number, x, seeds), trace]
+
+
+def _hover(values: Sequence[Number]) -> str:
+    measured = known(values)
+    found = estimate(measured)
+    if found is None:
+        return "not measured"
+    if found.low is None:
+        return f"<b>{percent(found.mean)}</b> (one seed)"
+    spread = f"{percent(min(measured))} to {percent(max(measured))}"
+    return f"<b>{percent(found.mean)}</b> ({spread}, {count(found.count, 'seed')})"
+
+
+def ablations_figure(study: Study) -> Html:
+    """Each ablation beside UCL with the same settings; nothing if none was run."""
+    families = ablation_families(study)
+    return join([_figure(study, k, family) for k, family in enumerate(families)])
+
+
+def ablation_families(study: Study) -> list[list[Group]]:
+    """Groups that differ in nothing but UCL's switches, the whole UCL (if it was run) first."""
+    families: dict[str, list[Group]] = {}
+    for group in study.groups:
+        families.setdefault(whole(group.config), []).append(group)
+    return [
+        sorted(family, key=lambda group: group.is_ablation)
+        for family in families.values()
+        if any(group.is_ablation for group in family)
+    ]
+
+
+def _figure(study: Study, number: int, family: list[Group]) -> Html:
+    complete = None if family[0].is_ablation else family[0]
+    rows = [
+        [
+            group.label,
+            percent(group.accuracy.mean if group.accuracy else None),
+            f"{len(group.runs)}",
+            interval(group.accuracy),
+            UNKNOWN
+            if complete is None or group is complete
+            else difference(group.against(complete)),
+        ]
+        for group in family
+    ]
+    return figure(
+        study,
+        "ablations" if number == 0 else f"ablations-{number + 1}",
+        "Ablations: what each term of UCL does",
+        join(
+            [
+                legend(study, family),
+                panels(task_panels(study, family, shown_tasks(study.tasks))),
+                table(
+                    "UCL without each of its terms",
+                    ["", "Accuracy", "Seeds", "95 % interval", "Points against UCL (paired)"],
+                    rows,
+                ),
+            ]
+        ),
+        "The accuracy on each task while later ones are learned, mean over seeds, for UCL and UCL "
+        "without: the hold on the weights that leave a certain node (upper freeze), the freeze of "
+        "important weights (eq. 5), the inflation of σ that lets old certainty go (eq. 6). As "
+        "Figure 5 of the paper.",
+    )

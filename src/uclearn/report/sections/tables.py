@@ -1,0 +1,261 @@
+"""What is shown as tables: the paper's numbers beside ours, what each method costs, the settings,
+and every run that was found."""
+
+from collections.abc import Sequence
+
+from uclearn.measures.accuracy import known, mean
+from uclearn.paper.numbers import PARAMETERS, Published, published
+from uclearn.report.chart import slug, swatch
+from uclearn.report.commands import commands
+from uclearn.report.groups import Collection, Group, Study, tasks_done
+from uclearn.report.html import Html, details, join, mark, paragraph, scrolling, section, table, tag
+from uclearn.report.labels import (
+    benchmark_name,
+    departures,
+    differing_keys,
+    marks,
+    method_name,
+    value_words,
+)
+from uclearn.report.settings import benchmark_of, flatten, method_of, seed_of
+from uclearn.report.words import UNKNOWN, count, difference, duration, interval, memory, percent
+from uclearn.storage.records import Run
+
+
+def comparison(study: Study) -> Html:
+    """A table with a row of numbers and a row with the command for each group."""
+    name = study.reference.label
+    header = ["Method", "Paper", "Ours", "Seeds", "95 % interval", "Points against reference"]
+    head = tag("tr", {}, *(tag("th", {"scope": "col", "class": "number"}, h) for h in header))
+    bodies = [_body(study, group) for group in study.groups]
+    caption = f"Average accuracy after {count(study.tasks, 'task')}: the paper’s number and ours"
+    return section(
+        f"{slug(study)}-numbers",
+        3,
+        "The paper’s numbers and ours",
+        scrolling(
+            f"{caption}, {study.mark}" if study.mark else caption,
+            tag("thead", {}, head),
+            *bodies,
+        ),
+        paragraph(
+            f"The reference is {name}. Interval: Student’s t over seeds. Points against reference: "
+            "percentage points more or less than it, seed by seed, with their own 95 % t interval; "
+            "if that includes 0, the difference may be chance. One seed gives no interval."
+        ),
+        _sources(study),
+        note=study.mark,
+    )
+
+
+def _body(study: Study, group: Group) -> Html:
+    # what lacks a term is not the method whose number the paper gives
+    found = None if group.is_ablation else published(study.benchmark, group.method)
+    against = None if group is study.reference else group.against(study.reference)
+    cells = [
+        percent(found.accuracy) if found else UNKNOWN,
+        _ours(study, group, found),
+        f"{len(group.runs)}",
+        interval(group.accuracy),
+        "reference" if group is study.reference else difference(against),
+    ]
+    # the command has a row of its own, under the numbers it makes
+    name = tag("th", {"scope": "rowgroup", "rowspan": 2}, swatch(group), group.label)
+    numbers = [tag("td", {"class": "number"}, cell) for cell in cells]
+    made_by = [tag("code", {}, command) for command in commands(group)]
+    command = tag("td", {"class": "command", "colspan": len(cells)}, *made_by)
+    return tag("tbody", {"class": "pair"}, tag("tr", {}, name, *numbers), tag("tr", {}, command))
+
+
+def _ours(study: Study, group: Group, found: Published | None) -> Html:
+    number = percent(group.accuracy.mean if group.accuracy else None)
+    differs = departures(group.runs[0].config, study.tasks, found) if found else []
+    if not found:
+        differs = list(study.marks)
+    return join([tag("b", {}, number), *(mark(one) for one in differs)])
+
+
+def _sources(study: Study) -> Html:
+    entries = []
+    for method in dict.fromkeys(group.method for group in study.groups):
+        found = published(study.benchmark, method)
+        if found is not None:
+            words = f"; {found.words}" if found.words else ""
+            text = f"{method_name(method)}, {percent(found.accuracy)}: {found.source}{words}."
+            entries.append(tag("li", {}, text))
+    if not entries:
+        return paragraph("The paper has no number for this benchmark.")
+    return tag(
+        "div",
+        {"class": "sources"},
+        paragraph(
+            "The paper: “Uncertainty-based Continual Learning with Adaptive Regularization”, "
+            "NeurIPS 2019."
+        ),
+        tag("ul", {}, *entries),
+    )
+
+
+def cost(study: Study) -> Html:
+    """Two tables: parameters (the paper's Table 1), and time and memory."""
+    return section(
+        f"{slug(study)}-cost",
+        3,
+        "Parameters, time and memory",
+        _parameters(study),
+        _time_and_memory(study),
+        paragraph(_machines(study)),
+        note=study.mark,
+    )
+
+
+def _parameters(study: Study) -> Html:
+    paper = PARAMETERS.get(study.benchmark, {})
+    kept = [max(s.parameters_kept for s in group.summaries) for group in study.groups]
+    plain = next(
+        (n for group, n in zip(study.groups, kept, strict=True) if group.method == "finetuning"),
+        None,
+    )
+    rows = [
+        [
+            _name(group),
+            _bar(f"{number:,}", number, kept),
+            UNKNOWN if plain is None else f"{number / plain:.2f} ×",
+            f"{paper[group.method]}K" if group.method in paper else UNKNOWN,
+        ]
+        for group, number in zip(study.groups, kept, strict=True)
+    ]
+    header = ["Method", "Kept", "Of the plain network", "Paper, Table 1"]
+    return table("Parameters kept in order to learn the next task", header, rows)
+
+
+def _time_and_memory(study: Study) -> Html:
+    seconds = [mean(s.seconds for s in group.summaries) or 0.0 for group in study.groups]
+    peaks = [
+        max(known(summary.peak_memory for summary in group.summaries), default=None)
+        for group in study.groups
+    ]
+    rows = [
+        [
+            _name(group),
+            _bar(duration(time), time, seconds),
+            duration(time / max(study.tasks, 1)),
+            UNKNOWN if peak is None else _bar(memory(peak), peak, known(peaks)),
+        ]
+        for group, time, peak in zip(study.groups, seconds, peaks, strict=True)
+    ]
+    header = ["Method", "Time per run", "Per task", "Peak memory"]
+    return table("Time (mean over seeds) and memory (largest of the seeds)", header, rows)
+
+
+def _name(group: Group) -> Html:
+    return join([swatch(group), group.label])
+
+
+def _bar(text: str, value: float, others: Sequence[float]) -> Html:
+    share = 100 * value / max(max(others), 1e-9)
+    return tag("span", {"class": "cell-bar", "style": f"--share:{share:.1f}%"}, text)
+
+
+def _machines(study: Study) -> str:
+    machines = {
+        _machine(dict(summary.machine)) for group in study.groups for summary in group.summaries
+    }
+    if len(machines) == 1:
+        return f"Measured on {machines.pop()}."
+    return (
+        f"Measured on different machines, so that times are not comparable: "
+        f"{'; '.join(sorted(machines))}."
+    )
+
+
+def _machine(machine: dict[str, str | int | None]) -> str:
+    total = machine.get("memory")
+    words = [
+        f"{machine['processor']}" if machine.get("processor") else "",
+        f"{machine['processors']} processors" if machine.get("processors") else "",
+        f"{memory(total)} of memory" if isinstance(total, int) else "",
+        f"{machine['system']}" if machine.get("system") else "",
+    ]
+    return ", ".join(word for word in words if word) or "an unknown machine"
+
+
+def settings_used(study: Study) -> Html:
+    """Closed at first: for whoever wants to know exactly."""
+    flat = [flatten(group.config) for group in study.groups]
+    shared = [key for key in differing_keys(flat) if all(key in one for one in flat)]
+    names = [group.label for group in study.groups]
+    parts = []
+    if shared:
+        rows = [[key, *(value_words(one[key]) for one in flat)] for key in shared]
+        caption = "Settings that all have, with different values"
+        parts.append(details(caption, table(caption, ["Setting", *names], rows)))
+    for name, one in zip(names, flat, strict=True):
+        rows = [[key, value_words(value) or UNKNOWN] for key, value in one.items()]
+        caption = f"All settings of {name}"
+        parts.append(details(caption, table(caption, ["Setting", "Value"], rows, words=[1])))
+    whole = section(f"{slug(study)}-settings", 3, "Settings", *parts, note=study.mark)
+    return tag("div", {"class": "screen-only"}, whole)
+
+
+def every_run(found: Collection) -> Html:
+    """First what is missing from the figures, then all."""
+    parts = [
+        _table("Complete runs", [(run, _outcome(run)) for run in found.complete], closed=True),
+        _table(
+            "Runs that are not complete; in no figure", [(r, _state(r)) for r in found.incomplete]
+        ),
+        _table(
+            "Runs with the configuration and seed of another; counted once",
+            [(run, _outcome(run)) for run in found.repeated],
+        ),
+    ]
+    if found.unreadable:
+        rows = [[str(one.folder), one.reason] for one in found.unreadable]
+        caption = "Runs that cannot be read"
+        parts.append(table(caption, ["Folder", "Why"], rows, words=[1]))
+    summary = f"{count(len(found), 'run')} found, {len(found.complete)} complete."
+    return section("runs", 2, "Runs", paragraph(summary), *parts)
+
+
+def _table(
+    caption: str, entries: Sequence[tuple[Run, Sequence[str]]], closed: bool = False
+) -> Html:
+    if not entries:
+        return Html()
+    rows = [
+        [
+            str(run.folder),
+            benchmark_name(benchmark_of(run.config)),
+            _method(run),
+            f"{seed_of(run.config)}",
+            *words,
+        ]
+        for run, words in entries
+    ]
+    header = ["Folder", "Benchmark", "Method", "Seed", "Outcome", "Time"]
+    whole = table(caption, header, rows, words=[1, 2])
+    return details(f"{caption} ({len(entries)})", whole) if closed else whole
+
+
+def _method(run: Run) -> Html:
+    noted = [mark(one) for one in marks(run.config)]
+    return join([method_name(method_of(run.config)), *([" ", *noted] if noted else [])])
+
+
+def _outcome(run: Run) -> list[str]:
+    summary = run.summary
+    return (
+        ["", ""]
+        if summary is None
+        else [
+            percent(summary.average_accuracy),
+            duration(summary.seconds),
+        ]
+    )
+
+
+def _state(run: Run) -> list[str]:
+    tasks = run.config.get("tasks")
+    of = f" of {tasks}" if isinstance(tasks, int) else ""
+    return [f"{tasks_done(run)}{of} tasks done", "–"]
