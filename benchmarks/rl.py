@@ -14,8 +14,8 @@ from uclearn.rl.normalise import Normaliser
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.ppo import make_optimizer, update
-from uclearn.rl.rollout import Collector, Examples
-from uclearn.rl.spaces import Spaces
+from uclearn.rl.rollout import Collector, RolloutBatch
+from uclearn.rl.simulators import Spaces
 from uclearn.rl.tasks import tasks_of
 
 TASK = "HopperBulletEnv-v0"
@@ -75,7 +75,7 @@ def _update(name: str, settings: Settings, plan: PPOPlan) -> Case:
     optimizer = make_optimizer(method, plan)
     chance = torch.Generator().manual_seed(0)
     count = plan.rollout_size
-    rollout = Examples(
+    rollout = RolloutBatch(
         torch.randn(count, WIDTH, generator=chance),
         torch.randn(count, 3, generator=chance),
         *torch.randn(4, count, generator=chance).unbind(),

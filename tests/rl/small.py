@@ -10,7 +10,7 @@ from uclearn.methods.contract import Method
 from uclearn.methods.registry import build
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
-from uclearn.rl.spaces import Spaces
+from uclearn.rl.simulators import Spaces
 from uclearn.rl.tasks import tasks_of
 
 HERE = "tests.rl.little"

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 
 from tests.rl.strange import HERE
 from uclearn.errors import SettingError, TaskError
-from uclearn.rl.environments import Environments, Episode
+from uclearn.rl.environments import Environments
+from uclearn.rl.simulators import Episode
 
 pytestmark = pytest.mark.rl
 

@@ -16,19 +16,19 @@ from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step, StepFields
 from uclearn.rl.policy import ActorCritic, log_probability, view
 from uclearn.rl.ppo import decay, losses, make_optimizer, minibatches, update
-from uclearn.rl.rollout import Examples, action_losses
+from uclearn.rl.rollout import RolloutBatch, action_losses
 
 PLAN = small_plan(minibatch=48, epochs=2)
 """256 examples: five mini-batches of 48 and one of 16."""
 
 
-def some(count: int = 256, actions: int = 1, seed: int = 0) -> Examples:
+def some(count: int = 256, actions: int = 1, seed: int = 0) -> RolloutBatch:
     chance = torch.Generator().manual_seed(seed)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(shape, generator=chance)
 
-    return Examples(
+    return RolloutBatch(
         normal(count, WIDTH),
         normal(count, actions),
         normal(count) * 0.1 - 1.4,
@@ -54,7 +54,7 @@ def test_the_loss_by_hand() -> None:
     """
     c = -math.log(2 * math.pi) / 2
     outputs = torch.tensor([[0.0, 0.0, 1.0]] * 3)
-    batch = Examples(
+    batch = RolloutBatch(
         torch.zeros(3, 1),
         torch.tensor([[0.0], [1.0], [0.0]]),
         torch.tensor([c - math.log(1.5), c - 0.5 - math.log(0.5), c - math.log(0.5)]),
@@ -75,7 +75,7 @@ def test_the_first_gradient_is_the_policy_gradient() -> None:
     """Where the ratio is 1, d policy = - mean of A d log pi."""
     outputs = torch.randn(64, 3, dtype=torch.float64, requires_grad=True)
     mean, log_std, _ = view(outputs)
-    batch = Examples(*(column.double() for column in some(64)))
+    batch = RolloutBatch(*(column.double() for column in some(64)))
     batch = batch._replace(log_probabilities=log_probability(mean, log_std, batch.actions).detach())
     (found,) = torch.autograd.grad(losses(outputs, batch, 0.2).policy, outputs)
     score = log_probability(*view(outputs)[:2], batch.actions)

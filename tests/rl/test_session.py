@@ -12,12 +12,15 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.rl.small import SEQUENCE, small_method, small_plan
+from tests.rl.small import SEQUENCE, WIDTH, small_method, small_plan
 from uclearn.errors import CheckpointError, TaskError
 from uclearn.methods.contract import Method
 from uclearn.methods.registry import build
+from uclearn.rl import environments
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import Outcome, StoppedError, learn
+from uclearn.rl.tasks import widest
+from uclearn.rl.workers import Worker
 from uclearn.storage.checkpoint import load_latest
 from uclearn.storage.files import read_jsonl
 from uclearn.storage.recorder import open_run
@@ -219,3 +222,21 @@ def test_a_network_that_does_not_fit_is_refused() -> None:
     other = build("finetuning", nn.Linear(5, 2), None)
     with pytest.raises(TaskError, match=r"built around an ActorCritic, got one around a Linear"):
         learn(other, SEQUENCE, small_plan())
+
+
+def test_each_environment_is_surveyed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """By whoever asks first: a command that checks its choice, the policy's width, or learning."""
+    surveyed: list[str] = []
+
+    class Counted(Worker):
+        def __init__(self, name: str, first: int, count: int) -> None:
+            super().__init__(name, first, count)
+            if count == 1:  # learning steps 8 of them, evaluation 2
+                surveyed.append(name)
+
+    monkeypatch.setattr(environments, "_SURVEYED", {})
+    monkeypatch.setattr(environments, "Worker", Counted)
+    assert environments.survey([*SEQUENCE, SEQUENCE[0]]).keys() == set(SEQUENCE)
+    assert widest(SEQUENCE) == WIDTH
+    learn(small_method("finetuning"), SEQUENCE, small_plan(steps_per_task=256))
+    assert surveyed == list(SEQUENCE)

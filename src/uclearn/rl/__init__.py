@@ -1,7 +1,7 @@
 """Reinforcement learning: tasks with different observations and actions, one after the other.
 
-Reading order: catalogue (which tasks there are), environments (many of them, stepped together),
-normalise, evaluate; then policy, rollout, advantages, ppo and session, which learn.
+Reading order: catalogue (which tasks there are), simulators (one environment), environments (many,
+stepped together), normalise, evaluate; then policy, rollout, ppo and session, which learn.
 
 The environments live in worker processes that know no torch: this file imports nothing.
 """

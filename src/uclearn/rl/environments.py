@@ -10,10 +10,8 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from uclearn.errors import SettingError, TaskError
-from uclearn.rl.guards import check_answers, sound_actions, sound_seed
-from uclearn.rl.spaces import Spaces
-from uclearn.rl.transitions import Episode, Tally, Transition
+from uclearn.errors import SettingError, SimulatorError, TaskError
+from uclearn.rl.simulators import Episode, EpisodeCounter, Spaces, Transition
 from uclearn.rl.workers import Worker
 
 
@@ -44,7 +42,7 @@ class Environments:
         with self._closed_on_error():
             self.spaces, *_ = [worker.spaces() for worker in self._workers]
         self._table = np.zeros(count, self.spaces.record())
-        self._tally = Tally(count)
+        self._tally = EpisodeCounter(count)
         self._begun = False
 
     @property
@@ -137,15 +135,55 @@ class Environments:
 def survey(names: Sequence[str]) -> dict[str, Spaces]:
     """The spaces of several environments: to find out early whether all can be had, and how wide.
 
+    Each is built once in a process of its own; asked again, this process remembers.
+
     >>> survey(["Pendulum-v1"])["Pendulum-v1"].action_size
     1
     """
-    workers = [Worker(name, 0, 1) for name in dict.fromkeys(names)]
+    workers = [Worker(name, 0, 1) for name in dict.fromkeys(names) if name not in _SURVEYED]
     try:
-        return {worker.name: worker.spaces() for worker in workers}
+        _SURVEYED.update({worker.name: worker.spaces() for worker in workers})
     finally:
         for worker in workers:
             worker.close()
+    return {name: _SURVEYED[name] for name in names}
 
 
-__all__ = ["Environments", "Episode", "Transition", "survey"]
+_SURVEYED: dict[str, Spaces] = {}
+
+
+def sound_seed(seed: int) -> int:
+    """A seed that workers understand."""
+    if not 0 <= seed < 1 << 63:
+        raise SettingError(f"`seed` must be a whole number from 0 to 2^63 - 1, got {seed}.")
+    return seed
+
+
+def sound_actions(name: str, actions: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float32]:
+    """(count, action_size): a row of finite numbers for each environment."""
+    array = np.asarray(actions, np.float32)
+    if array.shape != shape:
+        raise SettingError(
+            f"`actions` must have the shape {shape}, a row per environment of {name!r}, got "
+            f"{array.shape}."
+        )
+    if not np.isfinite(array).all():
+        i, j = np.argwhere(~np.isfinite(array))[0]
+        raise SettingError(
+            f"`actions` must be finite, got {array[i, j]} as number {j} for environment {i} of "
+            f"{name!r}. Has the policy diverged? A smaller learning rate may help."
+        )
+    return array
+
+
+def check_answers(name: str, table: NDArray[np.void]) -> None:
+    """Refuse observations and rewards that are not finite: learning from them destroys all."""
+    for field in ("final_observations", "observations", "rewards"):
+        values = table[field].reshape(len(table), -1)  # (count, numbers)
+        if not np.isfinite(values).all():
+            i, j = np.argwhere(~np.isfinite(values))[0]
+            what = "a reward of" if field == "rewards" else f"an observation whose number {j} is"
+            raise SimulatorError(
+                f"Environment {i} of {name!r} gave {what} {values[i, j]}. The simulation broke "
+                "down: smaller actions or a smaller time step may help. A saved run can be resumed."
+            )

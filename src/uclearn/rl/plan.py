@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from uclearn.errors import SettingError
-from uclearn.rl.advantages import TimeLimits
 
+TimeLimits = Literal["bootstrap", "terminal"]
 Draws = Literal["forward", "rollout"]
 Portion = Literal["size", "count"]
 Divisor = Literal["size", "count"]
@@ -27,9 +27,9 @@ class PPOPlan:
         workers: processes that share them.
         rollout_steps: of each environment in an iteration.
         epochs: passes over each rollout.
-        minibatch: 64, the paper's number, and
-        minibatch_is: what it counts: the `"size"` of a mini-batch (as the paper's table says) or
-            the `"count"` of mini-batches in a rollout (as in the authors' program).
+        minibatch: a number of examples or of mini-batches; the paper gives 64.
+        minibatch_is: what that number is: the `"size"` of a mini-batch (as the paper's table says)
+            or the `"count"` of mini-batches in a rollout (as in the authors' program).
         gamma: discount.
         smoothing: lambda of generalised advantage estimation.
         time_limits: the value of what would have followed a time limit is `"bootstrap"`ped from the
@@ -132,7 +132,7 @@ class PPOPlan:
 
     @property
     def minibatch_size(self) -> int:
-        """Examples of one move of the optimiser.
+        """RolloutBatch of one move of the optimiser.
 
         >>> PPOPlan().minibatch_size, PPOPlan(minibatch_is="count").minibatch_size
         (64, 128)

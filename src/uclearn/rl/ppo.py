@@ -22,7 +22,7 @@ from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import entropy, log_probability, view
-from uclearn.rl.rollout import Examples
+from uclearn.rl.rollout import RolloutBatch
 
 
 class Losses(NamedTuple):
@@ -35,7 +35,7 @@ class Losses(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Update:
+class UpdateSummary:
     """What one iteration's updates did, averaged over its last epoch."""
 
     policy_loss: float
@@ -45,7 +45,7 @@ class Update:
     """The share of examples whose ratio left the clip range."""
 
 
-def losses(outputs: Tensor, batch: Examples, clip: float, clip_value: bool = True) -> Losses:
+def losses(outputs: Tensor, batch: RolloutBatch, clip: float, clip_value: bool = True) -> Losses:
     """The parts of the loss of a batch, from the network's outputs for its observations."""
     mean, log_std, value = view(outputs)
     log_probabilities = log_probability(mean, log_std, batch.actions)
@@ -77,7 +77,7 @@ def decay(optimizer: torch.optim.Optimizer, iteration: int, iterations: int) -> 
 
 def ppo_step(
     method: Method,
-    batch: Examples,
+    batch: RolloutBatch,
     step: Step,
     plan: PPOPlan,
     optimizer: torch.optim.Optimizer,
@@ -113,12 +113,12 @@ def ppo_step(
 
 def update(
     method: Method,
-    rollout: Examples,
+    rollout: RolloutBatch,
     task: int,
     plan: PPOPlan,
     optimizer: torch.optim.Optimizer,
     order: torch.Generator,
-) -> Update:
+) -> UpdateSummary:
     """All epochs over one rollout; `order` shuffles its examples, anew for each."""
     parameters = [p for group in optimizer.param_groups for p in group["params"]]
     method.train()
@@ -138,17 +138,17 @@ def update(
     return _summary(last, plan)
 
 
-def minibatches(rollout: Examples, size: int, order: torch.Generator) -> Iterator[Examples]:
+def minibatches(rollout: RolloutBatch, size: int, order: torch.Generator) -> Iterator[RolloutBatch]:
     """The rollout, shuffled by one gather, in portions of `size`."""
     shuffled = torch.randperm(len(rollout.actions), generator=order)
     columns = [column.index_select(0, shuffled).split(size) for column in rollout]
-    return (Examples(*parts) for parts in zip(*columns, strict=True))
+    return (RolloutBatch(*parts) for parts in zip(*columns, strict=True))
 
 
 @torch.no_grad()
-def _summary(done: Sequence[Losses], plan: PPOPlan) -> Update:
+def _summary(done: Sequence[Losses], plan: PPOPlan) -> UpdateSummary:
     ratios = torch.cat([found.ratio for found in done])
-    summary = Update(
+    summary = UpdateSummary(
         policy_loss=float(torch.stack([found.policy for found in done]).mean()),
         value_loss=float(torch.stack([found.value for found in done]).mean()),
         entropy=float(torch.stack([found.entropy for found in done]).mean()),

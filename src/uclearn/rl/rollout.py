@@ -13,6 +13,15 @@ both explore. What the ratio of probabilities in PPO then means is a setting (`d
               (`sampling="weight"`); noise drawn for each example belongs to a place in a batch.
 
 In a network without noisy layers both are the same.
+
+How much better an action was than expected is estimated by generalised advantage estimation
+(Schulman et al., 2016):
+
+    surprise_t  = r_t + gamma V(s_{t+1}) (1 - terminated_t) - V(s_t)
+    advantage_t = surprise_t + gamma lambda (1 - ended_t) advantage_{t+1}
+
+An episode that a time limit cut short is not over for the critic: what would have followed is worth
+V of the observation at which it was cut, and only the sum over later surprises ends there.
 """
 
 from __future__ import annotations
@@ -27,14 +36,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from uclearn.gaussian import hold_draws
-from uclearn.rl.advantages import generalised_advantages, standardised
 from uclearn.rl.environments import Environments
 from uclearn.rl.normalise import Normaliser
-from uclearn.rl.plan import PPOPlan
+from uclearn.rl.plan import PPOPlan, TimeLimits
 from uclearn.rl.policy import log_probability, view
 
 
-class Examples(NamedTuple):
+class RolloutBatch(NamedTuple):
     """Steps to learn from, in any order."""
 
     observations: Tensor  # (batch, width): normalised, padded
@@ -90,7 +98,7 @@ class Collector:
         self.now = self.environments.reset(seed)
         self.normaliser.observe(self.now)
 
-    def collect(self, model: nn.Module, chance: torch.Generator) -> Examples:
+    def collect(self, model: nn.Module, chance: torch.Generator) -> RolloutBatch:
         """A rollout in the mode that the model is in; `chance` draws the actions."""
         return examples(self.act(model, chance), self.plan)
 
@@ -138,7 +146,7 @@ class Collector:
         return following
 
 
-def examples(steps: Steps, plan: PPOPlan) -> Examples:
+def examples(steps: Steps, plan: PPOPlan) -> RolloutBatch:
     """Steps as examples: with advantages, without an order."""
     mean, log_std, values = view(steps.outputs)
     estimates = generalised_advantages(
@@ -151,7 +159,7 @@ def examples(steps: Steps, plan: PPOPlan) -> Examples:
         smoothing=plan.smoothing,
         time_limits=plan.time_limits,
     )
-    return Examples(
+    return RolloutBatch(
         steps.observations.flatten(0, 1),
         steps.actions.flatten(0, 1),
         log_probability(mean, log_std, steps.actions).flatten(),
@@ -162,7 +170,7 @@ def examples(steps: Steps, plan: PPOPlan) -> Examples:
 
 
 def action_losses(
-    model: nn.Module, collected: Examples, task: int, size: int = 512
+    model: nn.Module, collected: RolloutBatch, task: int, size: int = 512
 ) -> Iterator[Tensor]:
     """-log pi of each action taken, (size,) at a time, with graph: what methods that measure
     importance by losses get.
@@ -176,3 +184,55 @@ def action_losses(
     ):
         mean, log_std, _ = view(model(observations, task=task))
         yield -log_probability(mean, log_std, actions)
+
+
+class Estimates(NamedTuple):
+    """What a rollout teaches."""
+
+    advantages: Tensor  # (steps, environments)
+    returns: Tensor  # (steps, environments): what the critic should have said
+
+
+def generalised_advantages(
+    rewards: Tensor,
+    values: Tensor,
+    following: Tensor,
+    terminated: Tensor,
+    truncated: Tensor,
+    *,
+    gamma: float = 0.99,
+    smoothing: float = 0.95,
+    time_limits: TimeLimits = "bootstrap",
+) -> Estimates:
+    """Advantages and returns; every argument is (steps, environments).
+
+    Args:
+        rewards: for each step.
+        values: V of the observation that was acted on.
+        following: V of the observation that the step led to: where an episode ended, its last
+            observation, not the first of the next.
+        terminated: the episode ended by itself; nothing follows.
+        truncated: a time limit ended it.
+        gamma: discount.
+        smoothing: lambda; 0 trusts the critic, 1 the rewards.
+        time_limits: `"bootstrap"` as above, or `"terminal"`: nothing follows a time limit.
+
+    >>> one, zero = torch.ones(2, 1), torch.zeros(2, 1)
+    >>> generalised_advantages(one, zero, zero, zero, zero, gamma=0.5, smoothing=1.0).advantages
+    tensor([[1.5000],
+            [1.0000]])
+    """
+    ended = terminated.bool() | truncated.bool()
+    closed = ended if time_limits == "terminal" else terminated.bool()
+    surprises = rewards + gamma * following * (~closed) - values
+    carried = (~ended).to(rewards.dtype).mul_(gamma * smoothing)
+    advantages = surprises.clone()
+    for step in range(len(rewards) - 2, -1, -1):
+        advantages[step].addcmul_(carried[step], advantages[step + 1])
+    return Estimates(advantages, advantages + values)
+
+
+def standardised(advantages: Tensor, epsilon: float = 1e-5) -> Tensor:
+    """Mean 0, standard deviation 1, over all of a rollout."""
+    centred = advantages - advantages.mean()
+    return centred / (torch.sqrt(centred.square().mean()) + epsilon)

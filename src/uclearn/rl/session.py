@@ -25,12 +25,11 @@ from torch import Tensor
 
 from uclearn.methods.contract import Method, lent
 from uclearn.rl.environments import Environments, survey
-from uclearn.rl.judge import Judge
+from uclearn.rl.evaluate import Evaluation, Evaluator, Outcome
 from uclearn.rl.normalise import Normaliser
-from uclearn.rl.outcome import Evaluation, Outcome
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.ppo import decay, make_optimizer, update
-from uclearn.rl.rollout import Collector, Examples, action_losses, held
+from uclearn.rl.rollout import Collector, RolloutBatch, action_losses, held
 from uclearn.rl.tasks import checked_width, tasks_of, widest
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import Task
@@ -83,13 +82,13 @@ class _Learning:
         self.optimizer: torch.optim.Adam | None = None
         self.normalisers: list[Normaliser] = []
         self.outcome = Outcome()
-        self.judge = Judge(self.width, plan)
+        self.evaluator = Evaluator(self.width, plan)
 
     def __enter__(self) -> _Learning:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.judge.close()
+        self.evaluator.close()
 
     @property
     def done(self) -> bool:
@@ -174,7 +173,7 @@ class _Learning:
             parts = [
                 collector.collect(model, chance) for _ in range(self.plan.consolidation_rollouts)
             ]
-            fresh = Examples(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
+            fresh = RolloutBatch(*(torch.cat(columns) for columns in zip(*parts, strict=True)))
 
             def losses() -> Iterable[Tensor]:
                 return action_losses(model, fresh, task.index)
@@ -186,7 +185,7 @@ class _Learning:
 
     def _judge(self, task: Task, events: EventSink) -> None:
         returns = [
-            self.judge.returns(
+            self.evaluator.returns(
                 self.method, seen, normaliser, self._seed("evaluation", seen.index, 0)
             )
             for seen, normaliser in zip(self.tasks, self.normalisers, strict=False)

@@ -1,10 +1,18 @@
-"""Builds one environment, and says what to install or to correct where that fails."""
+"""One environment: how it is built, what it shows and takes, what its steps give.
+
+Where it cannot be built, the error says what to install or to correct. What it shows and takes are
+flat arrays of numbers, or a clear refusal.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from uclearn.errors import SimulatorError
 from uclearn.rl.catalogue import SEQUENCES
@@ -72,3 +80,126 @@ def _missing(name: str, error: Exception, package: str | None) -> SimulatorError
     return SimulatorError(
         f"The environment {name!r} needs a package that is not installed ({error}). {remedy}"
     )
+
+
+if TYPE_CHECKING:
+    import gymnasium
+
+
+class Spaces(NamedTuple):
+    """The sizes of one environment, flattened, and the bounds of its actions."""
+
+    observation_size: int
+    action_size: int
+    low: tuple[float, ...]
+    """(action_size,): the smallest value of each action; minus infinity where there is none."""
+    high: tuple[float, ...]
+
+    def clip(self, actions: NDArray[np.float32]) -> NDArray[np.float32]:
+        """(count, action_size): actions within the bounds.
+
+        >>> Spaces(3, 1, (-2.0,), (2.0,)).clip(np.array([[5.0], [-1.0]], dtype=np.float32))
+        array([[ 2.],
+               [-1.]], dtype=float32)
+        """
+        low, high = np.asarray(self.low, np.float32), np.asarray(self.high, np.float32)
+        return np.clip(actions, low, high)
+
+    def record(self) -> np.dtype[np.void]:
+        """One environment's row in what a worker sends back after a step."""
+        return np.dtype(
+            [
+                ("observations", np.float32, (self.observation_size,)),
+                ("final_observations", np.float32, (self.observation_size,)),
+                ("rewards", np.float32),
+                ("terminated", np.bool_),
+                ("truncated", np.bool_),
+            ]
+        )
+
+
+def read_spaces(name: str, environment: gymnasium.Env[Any, Any]) -> Spaces:
+    """The sizes and bounds of an environment whose spaces are boxes of numbers."""
+    shown = _box(name, "observation", environment.observation_space)
+    taken = _box(name, "action", environment.action_space)
+    if not np.issubdtype(taken.dtype, np.floating):
+        raise SimulatorError(
+            f"The action space of {name!r} must be a Box of floats, got {taken}. A policy with "
+            "Gaussian actions cannot act in whole numbers."
+        )
+    low, high = (tuple(map(float, bound.reshape(-1))) for bound in (taken.low, taken.high))
+    return Spaces(math.prod(shown.shape), math.prod(taken.shape), low, high)
+
+
+def _box(name: str, which: str, space: Any) -> Any:
+    from gymnasium.spaces import Box
+
+    if not isinstance(space, Box) or math.prod(space.shape) == 0:
+        raise SimulatorError(
+            f"The {which} space of {name!r} must be a Box with at least one number, got {space}. "
+            f"Only Box spaces are supported: wrap the environment (gymnasium.wrappers has "
+            "FlattenObservation for a Dict of boxes), or choose another."
+        )
+    return space
+
+
+class Transition(NamedTuple):
+    """What one step of all environments gave; raw, neither normalised nor padded."""
+
+    observations: NDArray[np.float32]
+    """(count, observation_size): what to act on next; the start of an episode where one ended."""
+    rewards: NDArray[np.float32]
+    """(count,)"""
+    terminated: NDArray[np.bool_]
+    """(count,): the episode ended in a final state: nothing can be earned from there."""
+    truncated: NDArray[np.bool_]
+    """(count,): a time limit cut the episode; never true together with `terminated`."""
+    final_observations: NDArray[np.float32]
+    """(count, observation_size): where an episode ended its last observation; elsewhere the same
+    as `observations`."""
+
+    @property
+    def ended(self) -> NDArray[np.bool_]:
+        """(count,): the episode is over, in either way."""
+        return self.terminated | self.truncated
+
+
+class Episode(NamedTuple):
+    """A completed episode."""
+
+    return_: float
+    """The sum of its raw rewards."""
+    length: int
+
+
+class EpisodeCounter:
+    """Adds up the episodes of `count` environments from their transitions.
+
+    >>> tally = EpisodeCounter(1)
+    >>> shown, no, yes = np.zeros((1, 2), np.float32), np.array([False]), np.array([True])
+    >>> tally.add(Transition(shown, np.array([2.0], np.float32), no, no, shown))
+    >>> tally.add(Transition(shown, np.array([3.0], np.float32), yes, no, shown))
+    >>> tally.finished()
+    [Episode(return_=5.0, length=2)]
+    """
+
+    def __init__(self, count: int) -> None:
+        self._returns, self._lengths = np.zeros(count), np.zeros(count, np.int64)
+        self._finished: list[Episode] = []
+
+    def begin(self) -> None:
+        """All environments start anew: what is not finished by now never will be."""
+        self._returns[:], self._lengths[:] = 0.0, 0
+
+    def add(self, transition: Transition, active: ArrayLike = True) -> None:
+        """Count a step, of the environments that took it: `active`, (count,)."""
+        self._returns += transition.rewards
+        self._lengths += np.asarray(active)
+        for i in np.flatnonzero(transition.ended):
+            self._finished.append(Episode(float(self._returns[i]), int(self._lengths[i])))
+            self._returns[i], self._lengths[i] = 0.0, 0
+
+    def finished(self) -> list[Episode]:
+        """The episodes completed since this was last asked."""
+        finished, self._finished = self._finished, []
+        return finished

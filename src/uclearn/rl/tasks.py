@@ -10,7 +10,7 @@ from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
 from uclearn.rl.environments import survey
 from uclearn.rl.policy import ActorCritic
-from uclearn.rl.spaces import Spaces
+from uclearn.rl.simulators import Spaces
 from uclearn.tasks import Data, Task
 
 

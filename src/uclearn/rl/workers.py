@@ -1,21 +1,37 @@
-"""The near side of a worker: starts the process, gives orders, and notices if it dies."""
+"""A process of its own that steps many environments, seen from both sides. No torch here.
+
+The near side (`Worker`) starts the process, gives orders, and notices if it dies. The far side
+(`Server`) is a Python process, `python -m uclearn.rl.workers`, that reads orders from its standard
+input and answers on its standard output, until the input ends (be it because whoever gave the
+orders is gone). First comes a line of JSON, which environments to build; the answer is their
+spaces, in JSON. Then each order is a letter and numbers, and so is each answer:
+
+    R seed (8 bytes)                                   ->  K, one record per environment
+    S one flag per environment, one action per env.    ->  K, one record per environment
+    and if anything goes wrong                         ->  E, JSON: kind of error and message
+
+JSON is preceded by its length (4 bytes).
+"""
 
 from __future__ import annotations
 
+import faulthandler
 import json
 import os
 import signal
 import struct
 import subprocess
 import sys
-from typing import IO, Any
+import traceback
+from pathlib import Path
+from typing import IO, Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
 from uclearn import errors
-from uclearn.errors import SimulatorError
-from uclearn.rl.spaces import Spaces
+from uclearn.errors import SimulatorError, UclearnError
+from uclearn.rl.simulators import Spaces, Transition, make, read_spaces
 
 _PATIENCE = 2.0  # seconds for a worker to leave by itself
 
@@ -31,7 +47,7 @@ class Worker:
     def __init__(self, name: str, first: int, count: int) -> None:
         self.name, self.rows = name, slice(first, first + count)
         self._process = subprocess.Popen(
-            [sys.executable, "-P", "-m", "uclearn.rl.serving"],
+            [sys.executable, "-P", "-m", "uclearn.rl.workers"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -136,3 +152,118 @@ def _close(pipe: IO[bytes] | None) -> None:
             pipe.close()
     except BrokenPipeError:
         pass  # what was left to say has nobody to hear it
+
+
+class Server:
+    """Some of the environments `name`: `count` of them, numbered from `first` on."""
+
+    def __init__(self, name: str, first: int, count: int) -> None:
+        self.name, self.first, self.count = name, first, count
+        self.environments = [make(name) for _ in range(count)]
+        self.spaces = read_spaces(name, self.environments[0])
+        self.rows = np.zeros(count, self.spaces.record())  # the answer, rewritten by each order
+        self._columns = Transition(*(self.rows[field] for field in Transition._fields))
+        self._action_shape = (count, *(self.environments[0].action_space.shape or ()))
+
+    def reset(self, seed: int) -> None:
+        """Start every environment anew, number i from (seed, i)."""
+        self._quiet()
+        for i in range(self.count):
+            sequence = np.random.SeedSequence([seed, self.first + i])
+            self._begin(i, int(sequence.generate_state(1)[0]))
+        self._columns.final_observations[:] = self._columns.observations
+
+    def step(self, active: NDArray[np.bool_], actions: NDArray[np.float32]) -> None:
+        """Move each active environment on; where an episode ends, begin the next."""
+        self._quiet()
+        shaped = actions.reshape(self._action_shape)
+        for i in np.flatnonzero(active).tolist():
+            self._step(i, shaped[i])
+
+    def _quiet(self) -> None:
+        """Prepare an answer that says of every environment: it stayed as it was."""
+        shown, rewards, terminated, truncated, final = self._columns
+        rewards[:], terminated[:], truncated[:], final[:] = 0.0, False, False, shown
+
+    def _begin(self, i: int, seed: int | None = None) -> None:
+        try:
+            shown, _ = self.environments[i].reset(seed=seed)
+        except Exception as error:
+            raise self._failure(i, "reset", error) from error
+        self._columns.observations[i] = np.reshape(shown, -1)
+
+    def _step(self, i: int, action: NDArray[np.float32]) -> None:
+        try:
+            shown, reward, terminated, truncated, _ = self.environments[i].step(action)
+        except Exception as error:
+            raise self._failure(i, "step", error) from error
+        columns = self._columns
+        columns.observations[i] = columns.final_observations[i] = np.reshape(shown, -1)
+        columns.rewards[i] = reward
+        columns.terminated[i] = terminated
+        columns.truncated[i] = truncated and not terminated
+        if terminated or truncated:
+            self._begin(i)
+
+    def _failure(self, i: int, where: str, error: Exception) -> SimulatorError:
+        return SimulatorError(
+            f"Environment {self.first + i} of {self.name!r} failed in `{where}`: "
+            f"{type(error).__name__}: {error}"
+        )
+
+
+def serve(orders: BinaryIO, answers: BinaryIO) -> None:
+    """Build what the first order names, then obey until the orders end."""
+    server = Server(**json.loads(orders.readline()))
+    send_json(answers, b"K", server.spaces._asdict())
+    flags, width = server.count, server.spaces.action_size
+    while order := orders.read(1):
+        if order == b"R":
+            server.reset(*struct.unpack("<q", orders.read(8)))
+        else:
+            active = np.frombuffer(orders.read(flags), np.bool_)
+            actions = np.frombuffer(orders.read(4 * flags * width), np.float32)
+            if actions.size < flags * width:
+                break  # whoever was giving the order is gone
+            server.step(active, actions.reshape(flags, width))
+        answers.write(b"K" + server.rows.tobytes())
+        answers.flush()
+
+
+def send_json(answers: BinaryIO, letter: bytes, content: dict[str, Any]) -> None:
+    """An answer in words."""
+    text = json.dumps(content).encode()
+    answers.write(letter + struct.pack("<i", len(text)) + text)
+    answers.flush()
+
+
+class _Streams:
+    """The three standard streams, out of reach of simulators, whose own prints go nowhere."""
+
+    def __init__(self) -> None:
+        self.orders, self.answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+        self.last_words = os.dup(2)
+        with Path(os.devnull).open("r+b") as nowhere:
+            for stream in (0, 1, 2):
+                os.dup2(nowhere.fileno(), stream)
+
+
+def main() -> None:
+    """The worker's life."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who gives the orders
+    streams = _Streams()
+    faulthandler.enable(streams.last_words)
+    try:
+        serve(streams.orders, streams.answers)
+    except UclearnError as error:
+        refusal = {"kind": type(error).__name__, "message": str(error)}
+        send_json(streams.answers, b"E", refusal)
+    except BrokenPipeError:
+        os._exit(0)  # nobody is left to answer to
+    except Exception:
+        os.write(streams.last_words, traceback.format_exc()[-4000:].encode())
+        raise
+
+
+if __name__ == "__main__":
+    main()
