@@ -12,7 +12,7 @@ from uclearn.penalties import (
     quadratic_and_gradient,
     quadratic_value,
 )
-from uclearn.penalties.hold import PIECE
+from uclearn.penalties.ucl import PIECE
 
 Springs = tuple[list[Tensor], list[Tensor], list[Tensor]]
 

@@ -21,7 +21,6 @@ from uclearn.methods.contract import Method
 from uclearn.methods.parts.wrapper import node_state
 from uclearn.networks.heads import has_heads
 from uclearn.storage.recorder import environment
-from uclearn.storage.schema import plain
 from uclearn.tasks import Data, Task
 from uclearn.tasks.data import generator
 from uclearn.training.loop import TaskLoop
@@ -244,8 +243,8 @@ class Update:
 
     def document(self) -> dict[str, Any]:
         """As a line of the journal."""
-        line = {"schema": SCHEMA, "event": "update", **asdict(self)}
-        return dict(plain(line, "update"))
+        compared = [asdict(one) for one in self.compared]  # JSON has lists, no tuples
+        return {"schema": SCHEMA, "event": "update", **asdict(self), "compared": compared}
 
 
 def train_task(method: Method, task: Task, plan: Plan, loss: Loss, number: int) -> float:

@@ -1,12 +1,11 @@
 """The penalties as pure functions: tensors in, a differentiable scalar out.
 
-`hold` (eq. 4: drift, eq. 5: freeze) and `spread` (term b and eq. 6) make up UCL's; `quadratic` is
-that of EWC, SI, MAS and RWalk, `kl` that of VCL. Each comes in a second form that only adds its
+`ucl` has UCL's: `hold` (eq. 4: drift, eq. 5: freeze) and `spread` (term b and eq. 6); `quadratic`
+is that of EWC, SI, MAS and RWalk, `kl` that of VCL. Each comes in a second form that only adds its
 closed-form gradient in place.
 """
 
 from uclearn.penalties.closed_form import known_gradient
-from uclearn.penalties.hold import Grip, add_hold_gradient, drift, freeze, hold
 from uclearn.penalties.kl import add_kl_gradients, kl, kl_and_gradients
 from uclearn.penalties.quadratic import (
     add_quadratic_gradient,
@@ -14,7 +13,16 @@ from uclearn.penalties.quadratic import (
     quadratic_and_gradient,
     quadratic_value,
 )
-from uclearn.penalties.spread import spread, spread_and_gradient, spread_gradient
+from uclearn.penalties.ucl import (
+    Grip,
+    add_hold_gradient,
+    drift,
+    freeze,
+    hold,
+    spread,
+    spread_and_gradient,
+    spread_gradient,
+)
 
 __all__ = [
     "Grip",

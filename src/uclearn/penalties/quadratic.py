@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from uclearn.penalties.closed_form import known_gradient
-from uclearn.penalties.hold import PIECE
+from uclearn.penalties.ucl import PIECE
 
 
 def quadratic(

@@ -2,8 +2,8 @@
 
 `loop` is the one place where the order of a method's hooks is written; `plan` says how long and how
 fast; `schedule` when to slow down; `evaluate` and `metrics` how well it went; `session` saves,
-resumes and reports. Several processes may learn one model (`uclearn.ranks`): `portions` says what
-of the data is whose.
+resumes and reports. Several processes may learn one model (`uclearn.ranks`): `loop` says which
+examples are whose.
 """
 
 from uclearn.training.evaluate import evaluate, predict

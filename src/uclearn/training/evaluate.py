@@ -15,7 +15,7 @@ from uclearn.methods.contract import Method
 from uclearn.networks.heads import has_heads, run
 from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import DataLike, Task, TaskSequence
-from uclearn.training.portions import portion
+from uclearn.training.loop import portion
 
 Score = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) -> one number per example, higher is better."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Callable, Iterable
+import sys
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,11 +17,10 @@ from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step, lent
 from uclearn.networks.heads import run
 from uclearn.ranks import ALONE, Ranks
-from uclearn.tasks import Batch, Task, iterate
+from uclearn.tasks import Batch, DataLike, Task, iterate
 from uclearn.tasks.data import generator
 from uclearn.training.losses import Loss, example_losses
 from uclearn.training.plan import Plan
-from uclearn.training.portions import portion, share
 from uclearn.training.schedule import Advice, Schedule
 
 _UNCUT = 60
@@ -247,3 +248,60 @@ def _to(batch: Batch, device: torch.device) -> Batch:
         return batch
     task = batch.task if isinstance(batch.task, int) else batch.task.to(device)
     return Batch(batch.inputs.to(device), batch.targets.to(device), task)
+
+
+# -- which examples are whose, where several processes learn one model -----------------------
+
+
+def share(batch: Batch, ranks: Ranks) -> Batch:
+    """This process's part of a batch; never empty (see `Ranks.share`)."""
+    return batch if ranks.size == 1 else _rows(batch, ranks.share(len(batch.targets)))
+
+
+def portion(data: DataLike, size: int, ranks: Ranks, uncut: int = 1) -> Iterator[Batch]:
+    """This process's part of `data`, consecutive examples in batches of at most `size`.
+
+    Args:
+        data: examples; every process goes through the same ones.
+        size: examples per batch.
+        ranks: the processes.
+        uncut: so many examples that belong together go to one process.
+    """
+    batches = iterate(data, size)
+    if ranks.size == 1:
+        return batches
+    own = ranks.portion(len(data), uncut)
+    if ranks.rank == ranks.size - 1:  # a loader's length need not be what it yields
+        own = range(own.start, sys.maxsize)
+    return cut(_in_one_order(batches), own)
+
+
+def cut(batches: Iterable[Batch], positions: range) -> Iterator[Batch]:
+    """What of an epoch of batches lies at `positions`, in batches.
+
+    >>> parts = [torch.arange(3), torch.arange(3, 5)]
+    >>> some = [Batch(part.float(), part, 0) for part in parts]
+    >>> [batch.inputs.tolist() for batch in cut(some, range(2, 4))]
+    [[2.0], [3.0]]
+    """
+    begin = 0
+    for batch in batches:
+        count = len(batch.targets)
+        first, last = max(positions.start - begin, 0), min(positions.stop - begin, count)
+        if first < last:
+            yield _rows(batch, slice(first, last))
+        begin += count
+
+
+def _in_one_order(batches: Iterator[Batch]) -> Iterator[Batch]:
+    """A loader that shuffles draws its order when it begins, from torch's own generator, which
+    stands elsewhere in every process."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        first = list(itertools.islice(batches, 1))
+    return itertools.chain(first, batches)
+
+
+def _rows(batch: Batch, rows: slice) -> Batch:
+    task = batch.task if isinstance(batch.task, int) else batch.task[rows]
+    return Batch(batch.inputs[rows].contiguous(), batch.targets[rows].contiguous(), task)
