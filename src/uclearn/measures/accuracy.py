@@ -113,7 +113,7 @@ def intransigence(rows: ArrayLike, joint: ArrayLike) -> float:
 
 
 def mean(values: Iterable[Number]) -> Number:
-    """The mean; None if there is nothing, or if any of it was not measured.
+    """The mean of `values`; None if there is nothing, or if any of it was not measured.
 
     >>> mean([0.5, 1.0]), mean([0.5, None]), mean([])
     (0.75, None, None)
@@ -125,7 +125,7 @@ def mean(values: Iterable[Number]) -> Number:
 
 
 def average_course(matrix: Table) -> list[Number]:
-    """`average_over_tasks` of a record.
+    """After each task the mean over the tasks learned so far: `average_over_tasks` of a record.
 
     >>> average_course([[0.75, None], [0.5, 1.0]])
     [0.75, 0.75]
@@ -134,7 +134,7 @@ def average_course(matrix: Table) -> list[Number]:
 
 
 def mean_when_learned(matrix: Table) -> Number:
-    """`learning_accuracy` of a record.
+    """The mean over tasks, each right after it was learned: `learning_accuracy` of a record.
 
     >>> mean_when_learned([[0.75, None], [0.5, 1.0]])
     0.875
@@ -182,7 +182,7 @@ def mean_course(seeds: Sequence[Sequence[Number]]) -> list[Number]:
 
 
 def known(values: Iterable[Number]) -> list[float]:
-    """What was measured.
+    """Those of `values` that were measured.
 
     >>> known([None, 0.5])
     [0.5]

@@ -37,7 +37,7 @@ class Layer:
         return [sum(self.is_certain(value) for value in nodes) for nodes in self.sigma]
 
     def is_certain(self, sigma: float) -> bool:
-        """A node of this layer with the standard deviation `sigma` is."""
+        """Whether a node of this layer with the standard deviation `sigma` is certain."""
         return sigma < CERTAIN * self.sigma_init
 
     @property
@@ -133,7 +133,7 @@ def outlook_words(outlook: Forecast | None, tasks: int) -> str:
 
 
 def _slope(values: Sequence[float]) -> float:
-    """Of the line of least squares through (0, values[0]), (1, values[1]), ..."""
+    """The slope of the line of least squares through (0, values[0]), (1, values[1]), ..."""
     middle = (len(values) - 1) / 2
     average = sum(values) / len(values)
     moment = sum((k - middle) * (value - average) for k, value in enumerate(values))

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple, get_args
 from uclearn.errors import DataError, SettingError
 
 Scale = Literal["range", "maximum"]
-Curve = Sequence[Sequence[float]]
+LearningCurve = Sequence[Sequence[float]]
 """One entry per evaluation: the mean return of every task seen by then, in the order of tasks."""
 
 
@@ -25,7 +25,7 @@ class Reached(NamedTuple):
     greatest: float
 
 
-def reached(curve: Curve) -> list[Reached]:
+def reached(curve: LearningCurve) -> list[Reached]:
     """What each task's return ranged over, for a reference run.
 
     >>> reached([[1.0], [3.0], [2.0, -1.0]])
@@ -54,7 +54,7 @@ def normalised(value: float, reference: Reached, scale: Scale = "range") -> floa
 
 
 def normalised_curve(
-    curve: Curve, references: Sequence[Reached], scale: Scale = "range"
+    curve: LearningCurve, references: Sequence[Reached], scale: Scale = "range"
 ) -> list[list[float]]:
     """Every return of a run on the reference's scale; shaped as `curve`."""
     for returns in curve:
@@ -69,7 +69,7 @@ def normalised_curve(
     ]
 
 
-def cumulative(curve: Curve) -> list[float]:
+def cumulative(curve: LearningCurve) -> list[float]:
     """For each evaluation the sum over the tasks seen by then; tasks without a scale count 0.
 
     >>> cumulative([[0.5], [0.5, 1.0], [0.25, float("nan")]])

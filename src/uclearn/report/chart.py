@@ -74,7 +74,7 @@ def symbol(style: int) -> str:
 
 
 def glyph(style: int) -> str:
-    """The same as a letter."""
+    """The shape of a style as a character."""
     return _GLYPHS[_shape(style)]
 
 
@@ -156,9 +156,14 @@ def accuracy_axis(lowest: float, highest: float, title: str = "") -> dict[str, A
 
 
 def slug(study: Study) -> str:
-    """A name for links into the page."""
+    """The address of a study within the page."""
     words = f"{study.benchmark} {study.tasks} {' '.join(study.marks)}".lower()
     return "-".join("".join(c if c.isalnum() else " " for c in words).split())
+
+
+def section_of(study: Study, name: str, title: str, *children: str) -> Html:
+    """A section of `study`, marked as its runs are; `name` completes its address."""
+    return section(f"{slug(study)}-{name}", 3, title, *children, note=study.mark)
 
 
 def figure(
@@ -181,20 +186,18 @@ def figure(
     below = [details("The numbers", numbers)] if numbers else []
     if saves:
         below.append(tag("button", {"type": "button", "class": "save"}, "Save as SVG"))
-    identity = f"{slug(study)}-{name}"
-    return section(
-        identity,
-        3,
+    return section_of(
+        study,
+        name,
         title,
         tag(
             "figure",
-            {"aria-labelledby": identity},
+            {"aria-labelledby": f"{slug(study)}-{name}"},
             *parts,
             body,
             tag("figcaption", {}, caption),
         ),
         tag("div", {"class": "below"}, *below) if below else Html(),
-        note=study.mark,
     )
 
 
@@ -214,7 +217,7 @@ def legend(study: Study, groups: Sequence[Group]) -> Html:
 
 
 def printed_legend(groups: Sequence[Group]) -> Html:
-    """The same on paper, where each figure needs its own."""
+    """The legend for a page that is printed, where each figure needs its own."""
     entries = [tag("li", {}, swatch(group), group.label) for group in groups]
     return tag("ul", {"class": "printed legend", "aria-hidden": "true"}, *entries)
 

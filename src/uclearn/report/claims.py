@@ -17,7 +17,7 @@ from uclearn.report.settings import ablated, epochs_of
 from uclearn.report.words import difference, percent, points
 
 _NOTICEABLE = 0.01
-"""A change of a median of sigma / initial sigma that is more than a tremble."""
+"""Smaller changes of the median of sigma / initial sigma count as none."""
 
 Verdict = Literal["**Holds**", "**Does not hold**", "**Not decided**"]
 
@@ -32,7 +32,7 @@ class Claim:
 
 
 def claims(study: Study) -> list[Claim]:
-    """All that the runs of a study can speak to."""
+    """All claims of the paper that the runs of a study confirm, refute or leave open."""
     return [*_target(study), *_order(study), *_ablations(study), *_histograms(study)]
 
 

@@ -69,7 +69,7 @@ class Group:
 
     @property
     def seeds(self) -> list[int]:
-        """In ascending order."""
+        """The seed of each run, in ascending order."""
         return [seed_of(run.config) for run in self.runs]
 
     @property
@@ -95,12 +95,12 @@ class Group:
 
     @property
     def forgettings(self) -> dict[int, float]:
-        """By seed."""
+        """By seed how far earlier tasks fell from their best."""
         return _known(self.seeds, [summary.forgetting for summary in self.summaries])
 
     @property
     def learning_accuracies(self) -> dict[int, float]:
-        """By seed."""
+        """By seed the mean accuracy on each task right after it was learned."""
         return _known(self.seeds, [mean_when_learned(matrix) for matrix in self.matrices])
 
     @property

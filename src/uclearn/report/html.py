@@ -26,7 +26,7 @@ def join(parts: Sequence[str]) -> Html:
 
 
 def paragraph(*children: str) -> Html:
-    """A `p`."""
+    """A paragraph."""
     return tag("p", {}, *children)
 
 
@@ -67,7 +67,7 @@ def scrolling(caption: str, *parts: str) -> Html:
 
 
 def details(summary: str, *children: str) -> Html:
-    """What opens on request."""
+    """What is closed under its `summary` until somebody opens it."""
     return tag("details", {}, tag("summary", {}, summary), *children)
 
 

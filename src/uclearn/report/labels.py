@@ -39,7 +39,7 @@ _NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"} | _OF_THE_DATA
 
 
 def method_name(method: str) -> str:
-    """As it is spelled in its own paper, where it is known.
+    """A method as its own paper spells it, where that is known.
 
     >>> method_name("vcl+coreset")
     'VCL + coreset'
@@ -58,7 +58,7 @@ def in_sentence(label: str) -> str:
 
 
 def benchmark_name(benchmark: str) -> str:
-    """As a heading.
+    """A benchmark as a heading.
 
     >>> benchmark_name("row-permuted-mnist")
     'Row permuted MNIST'
@@ -84,7 +84,7 @@ def environment_name(name: str) -> str:
 
 def marks(config: Config) -> list[str]:
     r"""What has to stand beside everything that comes from such a run, so that nobody takes it for
-    the full experiment; nothing for that.
+    the full experiment; empty if it is that.
 
     >>> marks({"scale": 0.05, "data": {"judge": "validation"}})
     ['scaled to 5\xa0%', 'on validation data']

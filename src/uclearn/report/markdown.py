@@ -32,8 +32,8 @@ from uclearn.report.words import (
     difference,
     duration,
     percent,
+    reward_spread,
     spread,
-    spread_of,
 )
 
 ABOUT_NAME = "about.md"
@@ -42,7 +42,7 @@ _AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
 
 
 def markdown(folders: Sequence[Path]) -> str:
-    """The whole document."""
+    """The whole document on all runs below `folders`."""
     sections = [_Section.of(folder) for folder in folders]
     overview = _glance({one.title: one.studies for one in sections}) if len(sections) > 1 else ""
     parts = ["# Results", _preface(), overview, *(one.text() for one in sections)]
@@ -136,7 +136,7 @@ def _rewards(study: Study) -> str:
         return "These runs hold no accuracies."
     names = task_names(groups)
     header = ["Method", "Seeds", "Cumulative reward", *names, "Time per run"]
-    found = {id(group): spread_of(total) for group, total in final_rewards(study)}
+    found = {id(group): reward_spread(total) for group, total in final_rewards(study)}
     rows = []
     for group, runs in groups:
         pairs = [

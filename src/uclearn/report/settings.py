@@ -76,7 +76,7 @@ def fingerprint(config: Config) -> str:
 
 
 def flatten(config: Config, prefix: str = "") -> dict[str, Any]:
-    """One level, with dots in the keys.
+    """All settings on one level, with dots in the keys.
 
     >>> flatten({"settings": {"ucl": {"beta": 0.03}}})
     {'settings.ucl.beta': 0.03}
@@ -101,7 +101,7 @@ def ablated(config: Config) -> list[str]:
     return [name for name in ABLATIONS if name in off and _is_ucl(config)]
 
 
-def whole(config: Config) -> str:
+def whole_ucl(config: Config) -> str:
     """The fingerprint of the same configuration with all of UCL's switches on."""
     return json.dumps(_switched_on(without_seed(config)), sort_keys=True)
 

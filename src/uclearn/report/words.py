@@ -10,7 +10,7 @@ _MINUS = "\N{MINUS SIGN}"
 
 
 def percent(fraction: float | None, digits: int | None = 1) -> str:
-    r"""With so many digits after the point; None: as many as it has.
+    r"""A fraction in percent, with so many digits after the point; None: as many as it has.
 
     >>> percent(0.7431), percent(0.05, digits=None), percent(None)
     ('74.3\xa0%', '5\xa0%', '–')
@@ -57,7 +57,7 @@ def difference(estimate: Estimate | None) -> str:
 
 
 def spread(found: Estimate | None, *, width: bool = True) -> str:
-    """A mean with half the width of its interval, in percent.
+    """An accuracy with half the width of its interval, in percent.
 
     >>> spread(Estimate(0.945, 3, 0.0021)), spread(Estimate(0.945, 1, None)), spread(None)
     ('94.5 ± 0.2', '94.5', '–')
@@ -70,10 +70,10 @@ def spread(found: Estimate | None, *, width: bool = True) -> str:
     )
 
 
-def spread_of(found: Estimate | None) -> str:
-    """A mean with half the width of its interval.
+def reward_spread(found: Estimate | None) -> str:
+    """A reward with half the width of its interval.
 
-    >>> spread_of(Estimate(1.65, 3, 0.214)), spread_of(Estimate(1.65, 1, None))
+    >>> reward_spread(Estimate(1.65, 3, 0.214)), reward_spread(Estimate(1.65, 1, None))
     ('1.65 ± 0.21', '1.65')
     """
     if found is None:
@@ -83,7 +83,7 @@ def spread_of(found: Estimate | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """In the two largest units.
+    """A time in its two largest units.
 
     >>> duration(3.21), duration(192), duration(7384)
     ('3.2 s', '3 min 12 s', '2 h 3 min')
@@ -98,7 +98,7 @@ def duration(seconds: float) -> str:
 
 
 def memory(amount: float) -> str:
-    """Of bytes.
+    """So many bytes.
 
     >>> memory(734003200)
     '700 MiB'
@@ -108,7 +108,7 @@ def memory(amount: float) -> str:
 
 
 def count(number: int, thing: str) -> str:
-    """With the plural where it belongs.
+    """A number of things, with the plural where it belongs.
 
     >>> count(1, "seed"), count(3, "seed")
     ('1 seed', '3 seeds')
@@ -117,7 +117,7 @@ def count(number: int, thing: str) -> str:
 
 
 def listing(parts: Sequence[str]) -> str:
-    """With commas and a last "and".
+    """Several things in a sentence: with commas and a last "and".
 
     >>> listing(["a", "b", "c"])
     'a, b and c'

@@ -1,13 +1,12 @@
 """The outcome in plain words, before any figure."""
 
-from uclearn.measures.accuracy import mean_course
-from uclearn.measures.capacity import certain_share, forecast, outlook_words
+from uclearn.measures.capacity import forecast, outlook_words
 from uclearn.report.chart import slug, swatch
 from uclearn.report.groups import COLORS, Group, Study
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence
 from uclearn.report.sections.rewards import rewards_headline
-from uclearn.report.sections.uncertainty import node_histories
+from uclearn.report.sections.uncertainty import mean_certain_share, node_histories
 from uclearn.report.words import count, listing, percent, points
 
 _MOST_BARS = 12
@@ -87,8 +86,7 @@ def _outlook(study: Study) -> list[str]:
     histories = list(node_histories(study.reference).values())
     if not histories:
         return []
-    course = mean_course([certain_share(layers) for layers in histories])
-    shares = [share for share in course if share is not None]
+    shares = mean_certain_share(histories)
     return [
         f"{percent(shares[-1], 0)} of the nodes of {in_sentence(study.reference.label)} are "
         f"certain. {outlook_words(forecast(shares), len(shares))}"

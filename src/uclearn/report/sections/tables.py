@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from uclearn.measures.accuracy import known, mean
 from uclearn.paper.numbers import PARAMETERS, Published, published
-from uclearn.report.chart import slug, swatch
+from uclearn.report.chart import section_of, swatch
 from uclearn.report.commands import commands
 from uclearn.report.groups import Collection, Group, Study, tasks_done
 from uclearn.report.html import Html, details, join, mark, paragraph, scrolling, section, table, tag
@@ -23,15 +23,15 @@ from uclearn.storage.records import Run
 
 
 def comparison(study: Study) -> Html:
-    """A table with a row of numbers and a row with the command for each group."""
+    """The paper's numbers and ours: for each group a row of numbers, and one with its command."""
     name = study.reference.label
     header = ["Method", "Paper", "Ours", "Seeds", "95 % interval", "Points against reference"]
     head = tag("tr", {}, *(tag("th", {"scope": "col", "class": "number"}, h) for h in header))
     bodies = [_body(study, group) for group in study.groups]
     caption = f"Average accuracy after {count(study.tasks, 'task')}: the paper’s number and ours"
-    return section(
-        f"{slug(study)}-numbers",
-        3,
+    return section_of(
+        study,
+        "numbers",
         "The paper’s numbers and ours",
         scrolling(
             f"{caption}, {study.mark}" if study.mark else caption,
@@ -44,7 +44,6 @@ def comparison(study: Study) -> Html:
             "if that includes 0, the difference may be chance. One seed gives no interval."
         ),
         _sources(study),
-        note=study.mark,
     )
 
 
@@ -98,14 +97,13 @@ def _sources(study: Study) -> Html:
 
 def cost(study: Study) -> Html:
     """Two tables: parameters (the paper's Table 1), and time and memory."""
-    return section(
-        f"{slug(study)}-cost",
-        3,
+    return section_of(
+        study,
+        "cost",
         "Parameters, time and memory",
         _parameters(study),
         _time_and_memory(study),
         paragraph(_machines(study)),
-        note=study.mark,
     )
 
 
@@ -181,7 +179,7 @@ def _machine(machine: dict[str, str | int | None]) -> str:
 
 
 def settings_used(study: Study) -> Html:
-    """Closed at first: for whoever wants to know exactly."""
+    """What differs between the groups, and all settings of each; closed at first."""
     flat = [flatten(group.config) for group in study.groups]
     shared = [key for key in differing_keys(flat) if all(key in one for one in flat)]
     names = [group.label for group in study.groups]
@@ -194,12 +192,12 @@ def settings_used(study: Study) -> Html:
         rows = [[key, value_words(value) or UNKNOWN] for key, value in one.items()]
         caption = f"All settings of {name}"
         parts.append(details(caption, table(caption, ["Setting", "Value"], rows, words=[1])))
-    whole = section(f"{slug(study)}-settings", 3, "Settings", *parts, note=study.mark)
+    whole = section_of(study, "settings", "Settings", *parts)
     return tag("div", {"class": "screen-only"}, whole)
 
 
 def every_run(found: Collection) -> Html:
-    """First what is missing from the figures, then all."""
+    """Every run that was found, and what became of it."""
     parts = [
         _table("Complete runs", [(run, _outcome(run)) for run in found.complete], closed=True),
         _table(
@@ -244,15 +242,9 @@ def _method(run: Run) -> Html:
 
 
 def _outcome(run: Run) -> list[str]:
-    summary = run.summary
-    return (
-        ["", ""]
-        if summary is None
-        else [
-            percent(summary.average_accuracy),
-            duration(summary.seconds),
-        ]
-    )
+    if run.summary is None:
+        return ["", ""]
+    return [percent(run.summary.average_accuracy), duration(run.summary.seconds)]
 
 
 def _state(run: Run) -> list[str]:
