@@ -15,10 +15,10 @@ import torch
 
 from tests.live.months import month
 from tests.report.pages import parse, specs
-from tests.report.test_structure import (
+from tests.report.test_page_structure import (
     test_every_id_is_there_once_and_every_reference_leads_somewhere as every_link_leads_somewhere,
 )
-from tests.report.test_structure import (
+from tests.report.test_page_structure import (
     test_every_table_has_a_caption_headers_and_even_rows as every_table_is_whole,
 )
 from uclearn.cli import main

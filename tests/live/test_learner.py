@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from tests.live.months import PLAN, QUICK, accuracy, learner, month, same, state
+from tests.live.months import PLAN, accuracy, learner, month, same, state
 from uclearn import UCL
 from uclearn.errors import SettingError, TaskError
 from uclearn.live.gate import Gate
@@ -92,41 +92,6 @@ def test_the_fingerprint_depends_on_every_number() -> None:
     assert len(found) == 3
 
 
-def test_asking_leaves_no_trace_and_gives_one_answer() -> None:
-    ours = learner("ucl")
-    ours.learn(month(0), "january")
-    before, random = state(ours), torch.get_rng_state()
-    x = month(1)[0]
-    first = ours.predict(x, task="january", uncertainty=True)
-    again = ours.predict(x, task="january", uncertainty=True)
-    assert torch.equal(torch.get_rng_state(), random)
-    assert same(before, state(ours))
-    assert first.disagreement is not None
-    assert again.disagreement is not None
-    assert torch.equal(first.disagreement, again.disagreement)
-
-
-def test_uncertainty_is_entropy_and_the_part_of_it_that_comes_from_the_weights() -> None:
-    ours = learner("ucl")
-    ours.learn(month(0), "january")
-    answer = ours.predict(month(1)[0], task="january", uncertainty=True, draws=50)
-    p = answer.probabilities
-    assert answer.disagreement is not None
-    torch.testing.assert_close(answer.entropy, -(p * p.log()).sum(1))
-    assert (answer.disagreement > 0).all()
-    assert (answer.disagreement <= answer.entropy).all()
-    far = torch.tensor([[0.0, 40.0, -40.0, 40.0]])  # nothing like it was ever seen
-    unsure = ours.predict(far, task="january", uncertainty=True, draws=50).disagreement
-    assert unsure is not None
-    assert unsure[0] > 3 * answer.disagreement.median()
-
-
-def test_without_uncertain_weights_there_is_no_disagreement_to_report() -> None:
-    ours = learner("ewc")
-    ours.learn(month(0), "january")
-    assert ours.predict(month(0)[0], uncertainty=True).disagreement is None
-
-
 def test_numbers_can_be_learned_too() -> None:
     x = month(0)[0]
     ours = Learner(mlp(4, (16,), 1), "ucl", plan=Plan(epochs=40, batch_size=24, lr=0.03))
@@ -156,30 +121,6 @@ def test_sequences_can_be_learned_of_any_length_the_network_takes() -> None:
     for name, tokens in (("nine", long), ("five", short)):
         ours.learn((tokens, (tokens.float().mean(1) > 9.5).long()), name)
     assert accuracy(ours, short, (short.float().mean(1) > 9.5).long()) > 0.95
-
-
-def test_a_rare_class_is_learned_with_balanced_weights() -> None:
-    x = torch.randn(400, 2, generator=torch.Generator().manual_seed(0))
-    rare = torch.arange(400) % 40 == 0
-    x[rare] += 1.0  # it overlaps with the frequent one
-    found = []
-    for weights in (None, "balanced"):
-        ours = Learner(mlp(2, (8,), None), "finetuning", plan=PLAN)
-        ours.learn((x, rare.long()), "a", class_weights=weights)
-        labels = ours.predict(x).labels
-        found.append(int(labels[rare].sum()))
-    assert found[1] >= found[0] + 4
-
-
-def test_any_loss_serves() -> None:
-    def hinge(outputs: Tensor, targets: Tensor) -> Tensor:
-        return (1 - outputs[:, 0] * (2.0 * targets - 1)).clamp_min(0)
-
-    ours = Learner(mlp(4, (12,), 1), "ucl", plan=PLAN, loss=hinge)
-    x, y = month(0)
-    ours.learn((x, y.float()), "january")
-    answer = ours.predict(x)
-    assert ((answer.outputs[:, 0] > 0) == y.bool()).float().mean() > 0.95
 
 
 def test_settings_go_to_the_part_that_takes_them() -> None:
@@ -218,27 +159,6 @@ def test_what_makes_no_sense_is_refused() -> None:
     ours.learn(month(0), "january")
     with pytest.raises(SettingError, match=r"`draws` must be at least 2 to disagree, got 1."):
         ours.predict(month(0)[0], uncertainty=True, draws=1)
-
-
-def test_an_update_that_fails_on_the_way_changes_nothing() -> None:
-    ours = learner("ucl")
-    ours.learn(month(0), "january")
-    before, tasks, random = state(ours), dict(ours.tasks), torch.get_rng_state()
-
-    def dying(outputs: Tensor, targets: Tensor) -> Tensor:
-        dying.left -= 1  # type: ignore[attr-defined]
-        if not dying.left:  # type: ignore[attr-defined]
-            raise KeyboardInterrupt
-        return nn.functional.cross_entropy(outputs, targets, reduction="none")
-
-    dying.left = 20  # type: ignore[attr-defined]
-    ours.loss = dying
-    with pytest.raises(KeyboardInterrupt):
-        ours.learn(month(1), "february")
-    assert same(before, state(ours))
-    assert ours.tasks == tasks
-    assert len(ours.journal) == 1
-    assert torch.equal(torch.get_rng_state(), random)
 
 
 def test_capacity_grows_with_what_was_kept_alone() -> None:
@@ -287,13 +207,3 @@ def test_every_method_serves(name: str) -> None:
         ours.learn(month(k), str(k))
     x, y = month(1)
     assert accuracy(ours, x, y, "1") > 0.9
-
-
-def test_dropout_follows_the_seed_of_the_plan_and_nothing_else() -> None:
-    states = []
-    for seed in (1, 2):
-        torch.manual_seed(seed)
-        ours = Learner(mlp(4, (12,), None, dropout=0.3), "finetuning", plan=QUICK)
-        ours.learn(month(0), "january")
-        states.append(state(ours))
-    assert same(*states)

@@ -4,8 +4,14 @@ import json
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
+from pathlib import Path
 from typing import Any
 
+from uclearn.report import write_report
+
+DIGITS = "permuted-digits-5"
+SCALED = "permuted-mnist-4-scaled-to-5"
+"""Sections of the page that all tests look at (`conftest.report`)."""
 _VOID = {"meta", "br", "link", "img", "input", "hr"}
 
 
@@ -91,3 +97,19 @@ class _Parser(HTMLParser):
 
     def handle_data(self, data: str) -> None:
         self.open[-1].children.append(data)
+
+
+def made(folder: Path) -> Element:
+    """The page of the runs in a folder."""
+    write_report([folder], folder / "report.html")
+    return parse((folder / "report.html").read_text(encoding="utf-8"))
+
+
+def rows(table: Element) -> dict[str, list[str]]:
+    """The cells of each row by its heading."""
+    found = {}
+    for row in table.all("tr"):
+        cells = [child for child in row.children if isinstance(child, Element)]
+        if cells[0].name == "th" and cells[0].attributes.get("scope") != "col":
+            found[cells[0].text] = [cell.text for cell in cells[1:]]
+    return found

@@ -6,7 +6,6 @@ import pytest
 import torch
 
 from tests.training.small import NAMES, small_method, small_plan, small_tasks
-from uclearn.errors import SettingError
 from uclearn.training import Plan, learn
 from uclearn.training.loop import TaskLoop
 from uclearn.training.losses import cross_entropy
@@ -71,20 +70,3 @@ def test_every_method_can_be_judged_by_the_penalised_loss(name: str) -> None:
     plan = small_plan(epochs=1, select_by="penalised")
     outcome = learn(small_method(name), small_tasks(tasks=2), plan)
     assert len(outcome.accuracy_matrix) == 2
-
-
-@pytest.mark.parametrize(
-    ("setting", "value", "text"),
-    [
-        ("epochs", 0, "`epochs` must be at least 1, got 0"),
-        ("batch_size", 0, "`batch_size` must be at least 1, got 0"),
-        ("lr", -1.0, "`lr` must be positive and finite, got -1.0"),
-        ("patience", 0, "`patience` must be at least 1, got 0"),
-        ("factor", 1.0, "`factor` must be greater than 1, got 1.0"),
-        ("optimizer", "adamw", "`optimizer` must be one of adam, sgd, got 'adamw'"),
-        ("select_by", "luck", "`select_by` must be one of likelihood, penalised, got 'luck'"),
-    ],
-)
-def test_a_plan_that_makes_no_sense_is_refused(setting: str, value: object, text: str) -> None:
-    with pytest.raises(SettingError, match=text):
-        Plan(**{setting: value})  # type: ignore[arg-type]

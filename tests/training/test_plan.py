@@ -53,3 +53,20 @@ def test_an_unknown_precision_is_refused() -> None:
 def test_what_came_later_changes_no_name_that_was_given_before() -> None:
     assert "precision" not in Plan().identity()
     assert Plan(precision="bfloat16").identity()["precision"] == "bfloat16"
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "text"),
+    [
+        ("epochs", 0, "`epochs` must be at least 1, got 0"),
+        ("batch_size", 0, "`batch_size` must be at least 1, got 0"),
+        ("lr", -1.0, "`lr` must be positive and finite, got -1.0"),
+        ("patience", 0, "`patience` must be at least 1, got 0"),
+        ("factor", 1.0, "`factor` must be greater than 1, got 1.0"),
+        ("optimizer", "adamw", "`optimizer` must be one of adam, sgd, got 'adamw'"),
+        ("select_by", "luck", "`select_by` must be one of likelihood, penalised, got 'luck'"),
+    ],
+)
+def test_a_plan_that_makes_no_sense_is_refused(setting: str, value: object, text: str) -> None:
+    with pytest.raises(SettingError, match=text):
+        Plan(**{setting: value})  # type: ignore[arg-type]

@@ -1,0 +1,69 @@
+"""The tables: results, runs, commands, costs."""
+
+from __future__ import annotations
+
+import json
+
+from tests.report.pages import DIGITS, SCALED, Element, rows, section_of, specs
+from tests.report.runs import matrix
+from uclearn.measures.accuracy import mean
+from uclearn.measures.statistics import estimate
+
+
+def test_the_table_has_the_paper_ours_seeds_interval_and_paired_difference(page: Element) -> None:
+    table = section_of(page, f"{DIGITS}-numbers").all("table")[0]
+    assert [th.text for th in table.all("thead")[0].all("th")] == [
+        "Method",
+        "Paper",
+        "Ours",
+        "Seeds",
+        "95 % interval",
+        "Points against reference",
+    ]
+    found = rows(table)
+    kept = [mean(matrix(5, 0.97, 0.03, seed)[-1]) or 0 for seed in range(3)]
+    expected = estimate([100 * value for value in kept])
+    assert expected is not None
+    assert next(iter(found)) == "●UCL"
+    assert found["●UCL"] == [
+        "–",
+        f"{expected.mean:.1f} %",
+        "3",
+        f"{expected.low:.1f} to {expected.high:.1f}",
+        "reference",
+    ]
+    # the noise of a seed is the same for both, so the difference has none: 2 (0.06 - 0.03) + 0.02
+    assert found["■EWC"][-1] == "−8.0 (−8.0 to −8.0)"
+
+
+def test_each_row_has_the_command_that_made_it(page: Element) -> None:
+    table = section_of(page, f"{DIGITS}-numbers").all("table")[0]
+    commands = [code.text for code in table.all("code")]
+    assert len(commands) == 6
+    assert commands[0].startswith("uclearn run permuted-digits --method ucl --preset best")
+
+
+def test_scaled_runs_are_marked_beside_the_papers_number(page: Element) -> None:
+    section = section_of(page, f"{SCALED}-numbers")
+    found = rows(section.all("table")[0])
+    paper, ours, seeds, interval, _ = found["●UCL (scaled to 5 %)"]
+    assert paper == "94.5 %"
+    assert "scaled to 5 %" in ours
+    assert "4 tasks instead of 10" in ours
+    assert (seeds, interval) == ("1", "–")
+    assert "scaled to 5 %" in section.all("caption")[0].text
+
+
+def test_incomplete_runs_are_listed_and_in_no_figure(page: Element) -> None:
+    runs = section_of(page, "runs")
+    (table,) = [one for one in runs.all("table") if "not complete" in one.text]
+    ((folder, cells),) = rows(table).items()
+    assert folder.endswith("open")
+    assert cells[1:4] == ["MAS", "0", "2 of 5 tasks done"]
+    assert not any("MAS" in json.dumps(spec) for spec in specs(page))
+
+
+def test_costs_are_compared_with_the_plain_network(page: Element) -> None:
+    parameters, time = section_of(page, f"{DIGITS}-cost").all("table")
+    assert rows(parameters)["●UCL"] == ["2,000", "2.00 ×", "–"]
+    assert rows(time)["●UCL"][0] == "15.0 s"
