@@ -25,8 +25,8 @@ from uclearn.methods.registry import build
 from uclearn.networks import mlp
 from uclearn.networks.heads import run
 from uclearn.runs.footprint import BYTES
-from uclearn.runs.memory_use import forget_peak, peak_memory
 from uclearn.runs.params import parameter_table
+from uclearn.storage.recorder import forget_peak, peak_memory
 from uclearn.tasks import Batch, Data, Task, iterate
 from uclearn.training import Plan
 from uclearn.training.loop import train_step

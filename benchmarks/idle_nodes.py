@@ -19,8 +19,8 @@ from torch import Tensor
 
 from benchmarks.pages import filled
 from uclearn.methods.parts.wrapper import sigmas_by_layer
-from uclearn.runs.overrides import resolve
 from uclearn.runs.prepare import Prepared, prepare
+from uclearn.runs.resolve import resolve
 from uclearn.training.evaluate import evaluate
 from uclearn.training.session import learn
 

@@ -81,7 +81,7 @@ def import_all() -> None:
 def compare() -> Passage:
     """`uclearn compare` until the first `summary.json` is in place; one run needs no other
     process."""
-    from uclearn.cli import main as command
+    from uclearn.cli.app import main as command
 
     passage, running = Passage(), True
 

@@ -19,8 +19,8 @@ from benchmarks.results import DOCUMENT, README, RECORDS, ROOT, STAGES, tables
 from uclearn.paper.ours import TUNED
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.runs.config import Configuration
-from uclearn.runs.kinds import read_config
-from uclearn.runs.overrides import resolve
+from uclearn.runs.kind import read_config
+from uclearn.runs.resolve import resolve
 from uclearn.storage.records import find_runs, read_summary
 
 

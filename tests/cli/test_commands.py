@@ -12,10 +12,10 @@ from typing import NamedTuple
 import pytest
 
 from tests.runs.small import OPTIONS
-from tests.runs.test_run import outcome
-from uclearn.cli import main
+from tests.runs.test_job import outcome
+from uclearn.cli.app import main
 from uclearn.methods.registry import METHODS
-from uclearn.runs.presets import PRESETS
+from uclearn.runs.config import PRESETS
 from uclearn.storage.records import find_runs, read_run
 from uclearn.tasks.benchmarks import BENCHMARKS
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from tests.runs.small import OPTIONS
-from tests.runs.test_run import outcome
-from uclearn.cli import main
+from tests.runs.test_job import outcome
+from uclearn.cli.app import main
 from uclearn.paper.studies import STUDIES, Curve, Study
 from uclearn.storage.records import find_runs, read_run
 

@@ -21,7 +21,7 @@ from tests.report.test_page_structure import (
 from tests.report.test_page_structure import (
     test_every_table_has_a_caption_headers_and_even_rows as every_table_is_whole,
 )
-from uclearn.cli import main
+from uclearn.cli.app import main
 from uclearn.live.learner import Learner
 from uclearn.networks import MultiHead
 from uclearn.storage.checkpoint import CHECKPOINT_NAME

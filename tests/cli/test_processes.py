@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from tests.runs.small import OPTIONS
-from tests.runs.test_run import outcome
+from tests.runs.test_job import outcome
 from uclearn.storage.records import find_runs
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -118,7 +118,7 @@ def test_two_at_once_on_the_same_folder_share_the_work(start: Start, tmp_path: P
 @pytest.mark.parametrize("words", [["--version"], ["--help"]])
 def test_a_look_at_the_command_imports_no_torch(words: list[str]) -> None:
     code = "import sys, atexit; atexit.register(lambda: print('torch' in sys.modules)); "
-    code += f"sys.argv = ['uclearn', *{words}]; from uclearn.cli import main; main()"
+    code += f"sys.argv = ['uclearn', *{words}]; from uclearn.cli.app import main; main()"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.splitlines()[-1] == "False"
 

@@ -25,7 +25,7 @@ from typing import Any
 
 import pytest
 
-from uclearn.cli import main
+from uclearn.cli.app import main
 
 WRITTEN = Path(__file__).with_name("version_0_1_0")
 TypeIn = Callable[..., None]

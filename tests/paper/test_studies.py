@@ -18,9 +18,9 @@ from uclearn.paper.studies import (
     study,
     study_configs,
 )
-from uclearn.runs.config import RunConfig
-from uclearn.runs.overrides import resolve
-from uclearn.runs.rl.presets import resolve_rl
+from uclearn.runs.resolve import resolve
+from uclearn.runs.rl import resolve_rl
+from uclearn.runs.supervised import RunConfig
 
 
 def configs_of(name: str, scale: float | None = None) -> list[RunConfig]:

@@ -3,9 +3,9 @@
 import pytest
 
 from tests.report.pages import Element, parse, section_of, specs
+from tests.runs.small import run
 from uclearn.report import write_report
-from uclearn.runs.overrides import resolve
-from uclearn.runs.run import run
+from uclearn.runs.resolve import resolve
 from uclearn.storage.records import Summary
 
 SMALL = {"plan.epochs": 1, "tasks": 3, "network.hidden": [12, 8]}

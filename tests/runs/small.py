@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
-from uclearn.runs.config import RunConfig
-from uclearn.runs.overrides import resolve
+from uclearn.runs import Job, RunConfig, resolve
+from uclearn.runs import run as run_job
+from uclearn.runs.config import Configuration
+from uclearn.session import Observer
+from uclearn.storage.records import Summary
 
 SMALL: dict[str, Any] = {"tasks": 2, "plan.epochs": 1, "network.hidden": [8]}
 OPTIONS = ["--tasks", "2", "--epochs", "1", "--set", "network.hidden=[8]"]
@@ -17,3 +22,15 @@ def small(method: str = "ucl", benchmark: str = "split-digits", **settings: Any)
     seed = settings.pop("seed", 0)
     own = {key.replace("__", "."): value for key, value in settings.items()}
     return resolve(benchmark, method, seed=seed, overrides={**SMALL, **own})
+
+
+def placed(configs: Iterable[Configuration], out: Path, **options: Any) -> list[Job]:
+    """Jobs for their runs, each in its own folder below `out`."""
+    return [Job(config, out / config.folder_name(), **options) for config in configs]
+
+
+def run(
+    config: Configuration, folder: Path, observer: Observer | None = None, **options: Any
+) -> Summary:
+    """Make one run in `folder`."""
+    return run_job(Job(config, folder, **options), observer)

@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from tests.runs.small import small
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS, keywords
-from uclearn.runs.config import RunConfig
-from uclearn.runs.overrides import resolve
-from uclearn.runs.parts import FROM_THE_RUN, part_settings, plan_settings
+from uclearn.runs.config import FROM_THE_RUN, part_settings
+from uclearn.runs.resolve import resolve
+from uclearn.runs.supervised import RunConfig, plan_settings
 from uclearn.training.plan import Plan
 
 PARTS = [*METHODS, *WRAPPERS]

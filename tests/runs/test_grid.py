@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from tests.runs.small import small
-from tests.runs.test_run import outcome
+from tests.runs.small import placed, run, small
+from tests.runs.test_job import outcome
 from uclearn.runs import grid
 from uclearn.runs.config import Configuration
-from uclearn.runs.grid import placed, run_all
-from uclearn.runs.overrides import resolve
-from uclearn.runs.run import run
+from uclearn.runs.grid import run_all
+from uclearn.runs.resolve import resolve
 from uclearn.storage.lock import FolderLock
 
 
@@ -39,7 +38,7 @@ def test_a_run_that_fails_or_dies_stops_no_other_and_is_reported(tmp_path: Path)
 
 def test_a_run_without_its_data_stops_no_other(tmp_path: Path) -> None:
     configs = [resolve("split-mnist", "finetuning"), small("finetuning")]
-    results = run_all(placed(configs, tmp_path), data=tmp_path / "nowhere", workers=1)
+    results = run_all(placed(configs, tmp_path, data=tmp_path / "nowhere"), workers=1)
     assert [result.state for result in results] == ["failed", "made"]
     assert "The data set mnist is not complete" in results[0].message
 
@@ -81,7 +80,7 @@ def test_a_mistake_of_ours_is_reported_with_its_trace(
     def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError("nobody thought of this")
 
-    monkeypatch.setattr(sys.modules["uclearn.runs.run"], "run", broken)
+    monkeypatch.setattr(sys.modules["uclearn.runs.job"], "run", broken)
     (result,) = run_all(placed([small()], tmp_path))
     assert result.state == "failed"
     assert result.message.startswith("ZeroDivisionError: nobody thought of this (see ")

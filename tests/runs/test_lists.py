@@ -7,7 +7,7 @@ import pytest
 from tests.runs.small import SMALL
 from uclearn.errors import SettingError
 from uclearn.runs.estimate import estimate_seconds
-from uclearn.runs.overrides import resolve
+from uclearn.runs.resolve import resolve
 from uclearn.runs.sweep import candidates, paper_grid, parse_grid
 
 

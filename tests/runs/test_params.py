@@ -8,9 +8,9 @@ from uclearn.methods.registry import METHODS
 from uclearn.networks.heads import MultiHead
 from uclearn.paper.numbers import PARAMETERS
 from uclearn.runs.footprint import FORMULAS, Sizes, expected
-from uclearn.runs.networks import fixed_network
-from uclearn.runs.overrides import resolve
 from uclearn.runs.params import count, parameter_table, sizes_with
+from uclearn.runs.prepare import fixed_network
+from uclearn.runs.resolve import resolve
 from uclearn.tasks.benchmarks import BENCHMARKS, benchmark
 
 # Plain networks by count (paper's Table 1: 478K, 270K, 187K, 839K; Omniglot's 1773K is without

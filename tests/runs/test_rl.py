@@ -8,15 +8,14 @@ from typing import Any
 
 import pytest
 
+from tests.runs.small import placed
 from uclearn.cli.rewards import rewards_table
 from uclearn.errors import SettingError
 from uclearn.paper.settings import RL
 from uclearn.rl.catalogue import PAPER
-from uclearn.runs.grid import Result, placed, run_all
-from uclearn.runs.kinds import read_config
-from uclearn.runs.rl.config import RLConfig
-from uclearn.runs.rl.presets import resolve_rl
-from uclearn.runs.rl.run import build_method
+from uclearn.runs.grid import Result, run_all
+from uclearn.runs.kind import read_config
+from uclearn.runs.rl import RLConfig, build_method, resolve_rl
 from uclearn.storage.records import read_run
 
 QUICK = {

@@ -15,12 +15,11 @@ from tests.runs.small import SMALL
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS
 from uclearn.paper.settings import GRIDS
-from uclearn.runs import trial as one_trial
-from uclearn.runs.config import Configuration
-from uclearn.runs.found import preset_text
-from uclearn.runs.overrides import read_file, resolve
-from uclearn.runs.presets import PRESETS, preset_document
+from uclearn.runs import trials as one_trial
+from uclearn.runs.config import PRESETS, Configuration
+from uclearn.runs.resolve import preset_document, preset_text, read_file, resolve
 from uclearn.runs.spaces import SPACES, Choice, Range, default_space, parse_space
+from uclearn.runs.supervised import SUPERVISED
 from uclearn.runs.tune import SAMPLERS, Maker, Tuning, tune
 from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs, read_run, read_summary
@@ -203,7 +202,9 @@ def test_default_spaces_contain_what_was_published_and_every_preset() -> None:
                 if part not in METHODS:
                     continue
                 for preset in PRESETS:
-                    value = preset_document(benchmark, part, preset)["settings"][part][key]
+                    value = preset_document(SUPERVISED, benchmark, part, preset)["settings"][part][
+                        key
+                    ]
                     assert value is None or each.low <= value <= each.high, (benchmark, part, key)
 
 

@@ -25,12 +25,10 @@ def ablate(
     from. freeze=false: large, certain weights are not frozen (equation 5). inflate=false:
     uncertainty does not grow back, nothing is let go (equation 6).
     """
-    from uclearn.cli.making import make
     from uclearn.paper.studies import ablations
-    from uclearn.runs.grid import placed
-    from uclearn.runs.overrides import resolve
+    from uclearn.runs.resolve import resolve
 
-    mode = options.mode(quiet, json)
+    launch = options.launch(out, quiet, json, data=data, workers=workers)
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
     preset = options.taken(chosen, "preset", preset) or "best"
     configs = [
@@ -38,4 +36,4 @@ def ablate(
         for seed in range(seeds)
         for without in ablations()
     ]
-    make(placed(configs, out), out, data, workers, mode, title=f"ablation, {benchmark}")
+    launch.make(configs, f"ablation, {benchmark}")

@@ -3,7 +3,10 @@ command needs it."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import os
+import sys
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any
 
 import typer
 
@@ -14,6 +17,7 @@ from uclearn.cli import (
     data,
     doctor,
     learn,
+    options,
     params,
     predict,
     presets,
@@ -27,7 +31,7 @@ from uclearn.cli import (
     sweep,
     tune,
 )
-from uclearn.cli.choices import Command
+from uclearn.errors import UclearnError
 
 _HELP = """
 Teach a neural network one task after another, and measure what it forgets.
@@ -90,6 +94,31 @@ for module, panel in (
     (doctor, PREPARE),
 ):
     name = module.__name__.rpartition(".")[2]
-    app.command(name, cls=Command, rich_help_panel=panel)(getattr(module, name))
+    app.command(name, cls=options.Command, rich_help_panel=panel)(getattr(module, name))
 app.add_typer(rl.app, name="rl", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=PREPARE)
+
+
+def main() -> None:
+    """Run the command; whatever is refused is one line and an exit code, never a traceback."""
+    try:
+        with _company():
+            app(prog_name="uclearn")
+    except UclearnError as error:
+        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
+        sys.exit(1)
+    except KeyboardInterrupt:
+        print("Stopped.", file=sys.stderr)  # noqa: T201
+        sys.exit(130)
+    except BrokenPipeError:  # `uclearn runs | head`
+        sys.stderr.close()
+        sys.exit(1)
+
+
+def _company() -> AbstractContextManager[Any]:
+    """Together with the other processes that torchrun started, if it did."""
+    if "WORLD_SIZE" not in os.environ:  # looked at here, since torch takes seconds to load
+        return nullcontext()
+    from uclearn.ranks import together
+
+    return together()

@@ -41,15 +41,22 @@ def compare(
 
     Run the same command again and only what is missing is made. Two at once share the work.
     """
-    from uclearn.cli.making import make
     from uclearn.methods.registry import METHODS, parts
-    from uclearn.runs.engines import choose
-    from uclearn.runs.grid import placed
-    from uclearn.runs.overrides import resolve
+    from uclearn.runs.resolve import resolve
 
-    mode = options.mode(quiet, json)
-    folder, kept = options.place(out)
-    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
+    launch = options.launch(
+        out,
+        quiet,
+        json,
+        data=data,
+        workers=workers,
+        on=on,
+        address=address,
+        slurm=slurm,
+        threads=threads,
+        gpus=gpus,
+        checkpoint_seconds=checkpoint_seconds,
+    )
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
     options.taken(chosen, "benchmark", benchmark)
     preset = options.taken(chosen, "preset", preset) or "best"
@@ -58,18 +65,8 @@ def compare(
     tuned = options.taken(chosen, "method", None)
     if tuned is not None and tuned not in names:
         raise SettingError(f"The file is for `method` {tuned}, which is not compared: name it too.")
-    configs = [
+    launch.make(
         resolve(benchmark, name, preset=preset, seed=seed, overrides=chosen, methods=names)
         for seed in range(seeds)
         for name in names
-    ]
-    make(
-        placed(configs, folder),
-        folder,
-        data,
-        workers,
-        mode,
-        checkpoint_seconds=checkpoint_seconds,
-        on=engine,
-        kept=kept,
     )

@@ -8,7 +8,6 @@ from typing import Annotated
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.choices import Command, completing, data_set_names
 
 app = typer.Typer(help="List the data sets that are there, checked by checksum; get others.")
 
@@ -41,13 +40,13 @@ def listed(
     Console().print(table)
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def get(
     name: Annotated[
         str,
         typer.Argument(
             help="Which: {datasets}.",
-            autocompletion=completing(data_set_names),
+            autocompletion=options.completing("datasets"),
             show_default=False,
         ),
     ],

@@ -130,7 +130,7 @@ def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
     from uclearn.live.learner import Learner
     from uclearn.live.table import classes_of
     from uclearn.networks import MultiHead, mlp
-    from uclearn.runs.overrides import parse_settings
+    from uclearn.runs.resolve import parse_settings
     from uclearn.training.plan import Plan
 
     chosen = {"epochs": 20, "batch_size": 32, **plan}

@@ -1,18 +1,74 @@
-"""Options that several commands share."""
+"""Options that several commands share, and what can be chosen for them.
+
+Names come from the registries, in help texts and in completion, and are never typed twice. The
+registries import torch, which takes seconds; so names are looked up only when they are shown.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
+from typer.core import TyperCommand
 
-from uclearn.cli.choices import benchmark_names, completing, method_names, preset_names
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
-    from uclearn.storage.mirror import Mirror
+    from uclearn.cli.launch import Launch
+
+_REGISTRIES = {
+    "benchmarks": "uclearn.tasks.benchmarks:BENCHMARKS",
+    "methods": "uclearn.methods.registry:METHODS",
+    "wrappers": "uclearn.methods.registry:WRAPPERS",
+    "presets": "uclearn.runs.config:PRESETS",
+    "studies": "uclearn.paper.studies:STUDIES",
+    "datasets": "uclearn.tasks.sources.catalogue:CATALOGUE",
+    "sequences": "uclearn.rl.catalogue:SEQUENCES",
+    "rl_studies": "uclearn.paper.studies:RL_STUDIES",
+    "samplers": "uclearn.runs.tune:SAMPLERS",
+    "rl_methods": "uclearn.runs.rl:RL_METHODS",
+}
+"""By the word that stands for them in help texts, `{benchmarks}`: where the names are."""
+
+
+def names(what: str) -> list[str]:
+    """What there is to choose from.
+
+    >>> names("presets")
+    ['best', 'paper']
+    """
+    module, _, registry = _REGISTRIES[what].partition(":")
+    found = list(getattr(import_module(module), registry))
+    return [*found, "table-1"] if what == "studies" else found
+
+
+def completing(what: str) -> Callable[[str], list[str]]:
+    """For shell completion: the names that begin with what has been typed."""
+
+    def complete(incomplete: str) -> list[str]:
+        return [name for name in names(what) if name.startswith(incomplete)]
+
+    return complete
+
+
+class Command(TyperCommand):
+    """A command whose help names the choices there are: `{benchmarks}` becomes their names."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Look the names up, then show the help."""
+        for parameter in self.params:
+            text = getattr(parameter, "help", None) or ""
+            for what in _REGISTRIES:
+                if f"{{{what}}}" in text:
+                    text = text.replace(f"{{{what}}}", ", ".join(names(what)))
+            if text:
+                setattr(parameter, "help", text)  # noqa: B010 (no attribute of the base class)
+        super().format_help(ctx, formatter)
+
 
 DEFAULT_BENCHMARK = "permuted-digits"
 DEFAULT_OUT = Path("runs")
@@ -21,7 +77,7 @@ Benchmark: TypeAlias = Annotated[
     str,
     typer.Argument(
         help="What to learn: {benchmarks}.",
-        autocompletion=completing(benchmark_names),
+        autocompletion=completing("benchmarks"),
         show_default=False,
     ),
 ]
@@ -30,7 +86,7 @@ Preset: TypeAlias = Annotated[
     typer.Option(
         help="Where settings come from: {presets}. `paper` follows the paper to the letter, `best` "
         "takes what we found to be better. Default: best.",
-        autocompletion=completing(preset_names),
+        autocompletion=completing("presets"),
         show_default=False,
     ),
 ]
@@ -115,7 +171,7 @@ Method: TypeAlias = Annotated[
     typer.Option(
         help="How to learn: {methods}. A plus puts a memory of examples around it ({wrappers}), as "
         "ucl+replay. Default: ucl.",
-        autocompletion=completing(method_names),
+        autocompletion=completing("methods"),
         show_default=False,
     ),
 ]
@@ -184,7 +240,7 @@ def gathered(
     tasks: int | None = None,
 ) -> dict[str, Any]:
     """Settings by dotted key: of the file, then of `--set`, then of options of their own."""
-    from uclearn.runs.overrides import parse_settings, read_file
+    from uclearn.runs.resolve import parse_settings, read_file
 
     found = {} if config is None else read_file(config)
     found |= parse_settings(settings or [])
@@ -195,16 +251,36 @@ def gathered(
     return found
 
 
-def place(out: str) -> tuple[Path, Mirror | None]:
-    """The folder of `OutOrUrl`: itself, or a copy of what is kept at the URL."""
-    from uclearn.storage.mirror import is_url
+def launch(
+    out: str | Path,
+    quiet: bool,
+    json: bool,
+    *,
+    data: Path | None = None,
+    workers: int | None = None,
+    device: str | None = None,
+    on: str = "local",
+    address: str | None = None,
+    slurm: list[str] | None = None,
+    threads: int | None = None,
+    gpus: float = 0,
+    checkpoint_seconds: float = 30.0,
+) -> Launch:
+    """How runs are made, from the options of a command; `out` may be a URL, whose runs are made in
+    a copy of what is kept there."""
+    from uclearn.cli.launch import Launch
+    from uclearn.runs.engines import choose
 
-    if not is_url(out):
-        return Path(out), None
-    from uclearn.runs.mirrored import mirror
+    spoken = mode(quiet, json)
+    folder, remote = Path(out), None
+    if isinstance(out, str) and ":" in out:
+        from uclearn.runs.remote import remote_runs
+        from uclearn.storage.mirror import is_url
 
-    kept = mirror(out)
-    return kept.folder, kept
+        if is_url(out):
+            folder, remote = remote_runs(out).folder, out
+    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
+    return Launch(folder, spoken, data, workers, device, engine, remote, checkpoint_seconds)
 
 
 def taken(settings: dict[str, Any], word: str, given: str | None) -> str | None:

@@ -19,8 +19,8 @@ def presets(
 
     Any of them can be changed by --set KEY=VALUE in the other commands.
     """
-    from uclearn.runs.overrides import resolve, settable
-    from uclearn.runs.presets import preset as sourced
+    from uclearn.runs.resolve import resolve, settable
+    from uclearn.runs.supervised import preset as sourced
 
     name, which = method or "ucl", preset or "best"
     document = resolve(benchmark, name, preset=which).model_dump(mode="json")

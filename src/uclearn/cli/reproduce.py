@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.choices import completing, study_names
 
 if TYPE_CHECKING:
-    from uclearn.runs.config import RunConfig
+    from uclearn.cli.launch import Launch
+    from uclearn.runs.supervised import RunConfig
 
 
 def reproduce(
@@ -20,7 +20,7 @@ def reproduce(
         typer.Argument(
             metavar="FIGURE|TABLE",
             help="Which of: {studies}.",
-            autocompletion=completing(study_names),
+            autocompletion=options.completing("studies"),
             show_default=False,
         ),
     ],
@@ -55,7 +55,18 @@ def reproduce(
 
     Run the same command again and only what is missing is made; `uclearn report` draws the figure.
     """
-    mode = options.mode(quiet, json)
+    launch = options.launch(
+        out,
+        quiet,
+        json,
+        data=data,
+        workers=workers,
+        on=on,
+        address=address,
+        slurm=slurm,
+        threads=threads,
+        gpus=gpus,
+    )
     if what == "table-1":
         from uclearn.cli.params import params
         from uclearn.paper.numbers import PARAMETERS
@@ -63,31 +74,17 @@ def reproduce(
         for name in PARAMETERS:
             params(name, json=json)
         return
-    from uclearn.cli.making import FAILED, make
+    from uclearn.cli.launch import FAILED
     from uclearn.paper.studies import study, study_configs
-    from uclearn.runs.engines import choose
-    from uclearn.runs.grid import placed
-    from uclearn.runs.overrides import resolve
+    from uclearn.runs.resolve import resolve
 
-    folder, kept = options.place(out)
-    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
     wanted = study(what)
     configs = study_configs(wanted, resolve, scale=scale if scale < 1 else None, seeds=seeds)
     possible = _with_data(configs, data)
-    if mode == "live":
-        _announce(f"{what}: {wanted.title}. {wanted.note}", possible, folder, data, workers, scale)
+    if launch.mode == "live":
+        _announce(f"{what}: {wanted.title}. {wanted.note}", possible, launch, scale)
     if possible and not estimate:
-        title = f"{what}: {wanted.title}"
-        make(
-            placed(possible, folder),
-            folder,
-            data,
-            workers,
-            mode,
-            title=title,
-            on=engine,
-            kept=kept,
-        )
+        launch.make(possible, f"{what}: {wanted.title}")
     if len(possible) < len(configs):
         raise typer.Exit(FAILED)
 
@@ -108,19 +105,12 @@ def _with_data(configs: list[RunConfig], data: Path | None) -> list[RunConfig]:
     return [config for config in configs if not absent[config.benchmark]]
 
 
-def _announce(
-    title: str,
-    configs: list[RunConfig],
-    out: Path,
-    data: Path | None,
-    workers: int | None,
-    scale: float,
-) -> None:
+def _announce(title: str, configs: list[RunConfig], launch: Launch, scale: float) -> None:
     from uclearn.runs.estimate import estimate_seconds
     from uclearn.runs.grid import cores
     from uclearn.storage.records import read_summary
 
-    missing = [c for c in configs if read_summary(out / c.folder_name()) is None]
+    missing = [c for c in configs if read_summary(launch.out / c.folder_name()) is None]
     typer.echo(title.strip())
     if scale < 1:
         typer.echo(
@@ -128,7 +118,7 @@ def _announce(
         )
     if not missing:
         return
-    seconds = estimate_seconds(missing, data, workers or cores())
+    seconds = estimate_seconds(missing, launch.data, launch.workers or cores())
     typer.echo(
         f"{len(missing)} of {len(configs)} runs are to be made, in about {_spoken(seconds)}."
     )

@@ -19,20 +19,18 @@ def resume(
     json: options.Json = False,
 ) -> None:
     """Go on with every run in a folder that is not complete, from what its folder says."""
-    from uclearn.cli.making import make
-    from uclearn.runs.kinds import read_config
+    from uclearn.runs.kind import read_config
     from uclearn.storage.records import find_runs, read_run
 
-    mode = options.mode(quiet, json)
+    launch = options.launch(folder, quiet, json, data=data, workers=workers)
     found = [read_run(place) for place in find_runs(folder)]
     open_runs = [run for run in found if run.summary is None]
     if not found:
         raise DataError(f"There is no run at or below {folder}. Check the path.")
     if not open_runs:
-        if mode == "live":
+        if launch.mode == "live":
             typer.echo(
                 f"All {len(found)} runs in {folder} are complete; there is nothing to resume."
             )
         return
-    jobs = {run.folder: read_config(run.config) for run in open_runs}
-    make(jobs, folder, data, workers, mode)
+    launch.finish([launch.job(read_config(run.config), run.folder) for run in open_runs])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.choices import Command, completing, rl_study_names, sequence_names
 from uclearn.errors import SettingError
+
+if TYPE_CHECKING:
+    from uclearn.runs.rl import RLConfig
 
 app = typer.Typer(
     help="Reinforcement learning (PPO) over a sequence of environments.", no_args_is_help=True
@@ -19,7 +21,7 @@ Sequence: TypeAlias = Annotated[
     typer.Argument(
         help="What to learn: {sequences}, or ids of gymnasium environments with commas, as "
         "Pendulum-v1,MountainCarContinuous-v0.",
-        autocompletion=completing(sequence_names),
+        autocompletion=options.completing("sequences"),
         show_default=False,
     ),
 ]
@@ -38,7 +40,7 @@ Scale: TypeAlias = Annotated[
 ]
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def run(
     sequence: Sequence,
     method: Annotated[
@@ -62,10 +64,11 @@ def run(
     """
     chosen = _gathered(config, settings, steps, tasks)
     name = options.taken(chosen, "method", method) or "ucl"
-    _make(sequence, [name], seeds, scale, chosen, out, workers, options.mode(quiet, json))
+    launch = options.launch(out, quiet, json, workers=workers)
+    launch.make(_configs(sequence, [name], seeds, scale, chosen))
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def compare(
     sequence: Sequence,
     methods: Annotated[
@@ -90,17 +93,18 @@ def compare(
     if "method" in chosen:
         raise SettingError("`method` cannot be set in a file for compare: name it here.")
     names = list(dict.fromkeys(name.strip() for name in methods.split(",")))
-    _make(sequence, names, seeds, scale, chosen, out, workers, options.mode(quiet, json))
+    launch = options.launch(out, quiet, json, workers=workers)
+    launch.make(_configs(sequence, names, seeds, scale, chosen))
 
 
-@app.command(cls=Command)
+@app.command(cls=options.Command)
 def reproduce(
     what: Annotated[
         str,
         typer.Argument(
             metavar="FIGURE",
             help="Which of: {rl_studies}.",
-            autocompletion=completing(rl_study_names),
+            autocompletion=options.completing("rl_studies"),
             show_default=False,
         ),
     ],
@@ -114,20 +118,18 @@ def reproduce(
     json: options.Json = False,
 ) -> None:
     """Make a figure of the paper's reinforcement learning again, with its settings."""
-    from uclearn.cli.making import make
     from uclearn.paper.studies import rl_study, study_configs
-    from uclearn.runs.grid import placed
-    from uclearn.runs.rl.presets import resolve_rl
+    from uclearn.runs.rl import resolve_rl
 
     wanted = rl_study(what)
-    mode = options.mode(quiet, json)
-    if mode == "live":
+    launch = options.launch(out, quiet, json, workers=workers)
+    if launch.mode == "live":
         typer.echo(f"{what}: {wanted.title}. {wanted.note}".strip())
         if scale < 1:
             typer.echo(f"SCALED to {scale:g} of the steps: not to be compared with the paper.")
     configs = study_configs(wanted, resolve_rl, scale=scale if scale < 1 else None, seeds=seeds)
     _check_simulators(configs)
-    make(placed(configs, out), out, None, workers, mode, title=f"{what}: {wanted.title}")
+    launch.make(configs, f"{what}: {wanted.title}")
 
 
 def _gathered(config: Any, settings: Any, steps: int | None, tasks: int | None) -> dict[str, Any]:
@@ -140,19 +142,10 @@ def _gathered(config: Any, settings: Any, steps: int | None, tasks: int | None) 
     return chosen
 
 
-def _make(
-    sequence: str,
-    methods: list[str],
-    seeds: int,
-    scale: float,
-    chosen: dict[str, Any],
-    out: Any,
-    workers: int | None,
-    mode: options.Mode,
-) -> None:
-    from uclearn.cli.making import make
-    from uclearn.runs.grid import placed
-    from uclearn.runs.rl.presets import resolve_rl
+def _configs(
+    sequence: str, methods: list[str], seeds: int, scale: float, chosen: dict[str, Any]
+) -> list[RLConfig]:
+    from uclearn.runs.rl import resolve_rl
 
     configs = [
         resolve_rl(
@@ -167,10 +160,10 @@ def _make(
         for name in methods
     ]
     _check_simulators(configs)
-    make(placed(configs, out), out, None, workers, mode)
+    return configs
 
 
-def _check_simulators(configs: list[Any]) -> None:
+def _check_simulators(configs: list[RLConfig]) -> None:
     """Say what is missing now, not once for each run."""
     from uclearn.rl.environments import survey
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.choices import benchmark_names, completing
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
-    from uclearn.runs.config import RunConfig
+    from uclearn.runs.supervised import RunConfig
 
 
 def run(
@@ -20,7 +19,7 @@ def run(
         str | None,
         typer.Argument(
             help="What to learn: {benchmarks}. Default: permuted-digits, which needs no download.",
-            autocompletion=completing(benchmark_names),
+            autocompletion=options.completing("benchmarks"),
             show_default=False,
         ),
     ] = None,
@@ -47,48 +46,38 @@ def run(
     Started by torchrun, several processes learn one model: torchrun --nproc-per-node=2 -m uclearn
     run permuted-digits.
     """
-    from uclearn.cli.making import make
-    from uclearn.runs.grid import placed
-    from uclearn.runs.overrides import resolve
+    from uclearn.runs.resolve import resolve
 
-    mode = options.mode(quiet, json)
+    launch = options.launch(
+        out,
+        quiet,
+        json,
+        data=data,
+        workers=workers,
+        device=device,
+        checkpoint_seconds=checkpoint_seconds,
+    )
     if config is not None and config.suffix == ".json":
         if benchmark or method or preset or settings or epochs or tasks or seeds > 1:
             raise SettingError(f"{config} says everything about its run; leave the other options.")
-        jobs = placed([_stored(config)], out)
-        make(jobs, out, data, workers, mode, checkpoint_seconds=checkpoint_seconds, device=device)
+        launch.make([_stored(config)])
         return
     chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
     named = options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method)
     preset = options.taken(chosen, "preset", preset) or "best"
     methods = [method or "ucl"] if method or named else ["ucl", "finetuning"]
-    configs = [
-        resolve(
-            named or options.DEFAULT_BENCHMARK,
-            each,
-            preset=preset,
-            seed=seed,
-            overrides=chosen,
-            methods=methods,
-        )
+    named = named or options.DEFAULT_BENCHMARK
+    launch.make(
+        resolve(named, each, preset=preset, seed=seed, overrides=chosen, methods=methods)
         for each in methods
         for seed in range(seeds)
-    ]
-    make(
-        placed(configs, out),
-        out,
-        data,
-        workers,
-        mode,
-        checkpoint_seconds=checkpoint_seconds,
-        device=device,
     )
 
 
 def _stored(path: Path) -> RunConfig:
     """The configuration of a run, from its config.json or summary.json."""
-    from uclearn.runs.config import RunConfig
+    from uclearn.runs.supervised import RunConfig
     from uclearn.storage.records import read_document
 
     document = read_document(path, "summary" if path.name == "summary.json" else "config")

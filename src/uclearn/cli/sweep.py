@@ -61,14 +61,22 @@ def sweep(
 
     The test data are not looked at.
     """
-    from uclearn.cli.making import leave, make_quietly
+    from uclearn.cli.launch import leave
     from uclearn.runs import sweep as tuning
-    from uclearn.runs.engines import choose
-    from uclearn.runs.grid import placed
 
-    mode = options.mode(quiet, json)
-    folder, kept = options.place(out)
-    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
+    launch = options.launch(
+        out,
+        quiet,
+        json,
+        data=data,
+        workers=workers,
+        on=on,
+        address=address,
+        slurm=slurm,
+        threads=threads,
+        gpus=gpus,
+        checkpoint_seconds=checkpoint_seconds,
+    )
     chosen = options.gathered(config, settings, epochs=epochs)
     options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method) or "ucl"
@@ -84,17 +92,8 @@ def sweep(
         tasks=None if all_tasks else tasks or first_tasks(benchmark),
         overrides=chosen,
     )
-    runs = [each for candidate in tried for each in candidate.configs]
-    results = make_quietly(
-        placed(runs, folder),
-        data,
-        workers,
-        mode,
-        checkpoint_seconds=checkpoint_seconds,
-        on=engine,
-        kept=kept,
-    )
-    _show(tuning.judge(tried, results), mode, f"{method} on {benchmark}")
+    results = launch.results([launch.job(each) for one in tried for each in one.configs])
+    _show(tuning.judge(tried, results), launch.mode, f"{method} on {benchmark}")
     leave(results)
 
 

@@ -11,7 +11,7 @@ from rich.table import Table
 from uclearn.cli.rewards import rewards_table
 from uclearn.paper.numbers import published
 from uclearn.report.labels import departures
-from uclearn.runs.config import Configuration, RunConfig
+from uclearn.runs.config import Configuration
 from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
 from uclearn.tasks.benchmarks import benchmark
@@ -22,9 +22,8 @@ Group = Sequence[Result]
 
 def table_of(results: Sequence[Result], title: str = "") -> Table:
     """What fits the runs: accuracies, or rewards where they learned to act."""
-    if any(isinstance(result.config, RunConfig) for result in results):
-        return results_table([r for r in results if isinstance(r.config, RunConfig)], title)
-    return rewards_table(results, title)
+    supervised = [result for result in results if result.config.kind_name == "supervised"]
+    return results_table(supervised, title) if supervised else rewards_table(results, title)
 
 
 def results_table(results: Sequence[Result], title: str = "") -> Table:

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.choices import completing, sampler_names
 
 if TYPE_CHECKING:
     from uclearn.runs.tune import Tried, Tuning
@@ -31,7 +30,7 @@ def tune(
     sampler: Annotated[
         str,
         typer.Option(
-            help="How values are chosen: {samplers}.", autocompletion=completing(sampler_names)
+            help="How values are chosen: {samplers}.", autocompletion=options.completing("samplers")
         ),
     ] = "tpe",
     storage: Annotated[
@@ -72,9 +71,8 @@ def tune(
     """
     import sys
 
-    from uclearn.cli.making import typed
+    from uclearn.cli.launch import typed, watching
     from uclearn.cli.sweep import first_tasks
-    from uclearn.cli.watch import watching
     from uclearn.runs.spaces import parse_space
     from uclearn.runs.tune import Maker, Tuning
     from uclearn.runs.tune import tune as search
@@ -123,7 +121,8 @@ def _show(tried: list[Tried], mode: options.Mode, title: str) -> None:
 def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) -> None:
     """Write what was found and say where; without any success, say why."""
     from uclearn.errors import SettingError
-    from uclearn.runs.found import preset_text, write_preset
+    from uclearn.runs.resolve import preset_text
+    from uclearn.storage.files import write_text
 
     best = tried[0]
     if best.state != "complete":
@@ -136,7 +135,7 @@ def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) ->
     )
     settings = {**tuning.overrides, **best.values}
     path = out / f"{tuning.benchmark}-{tuning.method}.toml"
-    write_preset(
+    write_text(
         path, preset_text(tuning.benchmark, tuning.method, tuning.preset, settings, [remark])
     )
     if mode == "live":

@@ -1,12 +1,13 @@
-"""Experiments: a configuration says everything, a run is made from it and lies in a folder.
+"""Runs: a configuration says everything; a run is made from it, and lies in a folder.
 
-`config` is what a run is made from, `presets` where its values come from, `run` makes one, `grid`
-many at once. `sweep` tries values; what is run to do the paper's experiments again stands in
-`uclearn.paper.studies`.
+Read `config` (what a run is made from), `kind` (what sets supervised and reinforcement learning
+apart), `job` (one run, from its configuration to its summary), then `grid` (many of them) and
+`engines` (where they are made). `resolve` makes configurations from presets and what a user sets;
+`sweep` and `tune` look for settings.
 """
 
-from uclearn.runs.config import RunConfig
-from uclearn.runs.overrides import resolve
-from uclearn.runs.run import run
+from uclearn.runs.job import Job, run
+from uclearn.runs.resolve import resolve
+from uclearn.runs.supervised import RunConfig
 
-__all__ = ["RunConfig", "resolve", "run"]
+__all__ = ["Job", "RunConfig", "resolve", "run"]

@@ -1,43 +1,146 @@
 """What a run is made from: everything that can change its result, typed and frozen.
 
-It stands in full in the run's `config.json`, and the run can be made again from that alone.
+It stands in full in the run's `config.json`, and the run can be made again from that alone. Groups
+of settings are made from the signatures of what they are given to (a method's constructor, a plan),
+so no setting is written down twice. The configuration of each kind of run is in `supervised` and
+`rl`.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import inspect
 import json
-from collections.abc import Mapping
-from typing import Any, Literal, Self
+import types
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import (
+    Any,
+    ClassVar,
+    Literal,
+    Self,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import torch
-from pydantic import Field, SerializeAsAny, ValidationError, ValidationInfo, field_validator
-from pydantic import model_validator as after_validation
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializeAsAny,
+    ValidationError,
+    ValidationInfo,
+    create_model,
+    field_validator,
+)
 
 from uclearn.errors import SettingError
-from uclearn.methods.checks import problem
-from uclearn.methods.registry import build, keywords, parts
-from uclearn.runs.networks import check_network
-from uclearn.runs.parts import (
-    FROM_THE_RUN,
-    DataSettings,
-    NetworkSettings,
-    Settings,
-    first_problem,
-    method_settings,
-    plan_settings,
-    validated,
-)
-from uclearn.tasks.benchmarks import benchmark
-from uclearn.training.plan import Plan, without_later_defaults
+from uclearn.methods.registry import METHODS, WRAPPERS, build, keywords, parts
+from uclearn.networks import mlp
+from uclearn.training.plan import without_later_defaults
 
 Preset = Literal["best", "paper"]
+PRESETS: tuple[str, ...] = get_args(Preset)
 LARGEST_SEED = 2**31 - 1
+
+
+def check_preset(name: str) -> None:
+    """Refuse a preset that there is not."""
+    if name not in PRESETS:
+        raise SettingError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+
+
+FROM_THE_RUN = ("seed", "closed_form", "tasks")
+"""Keywords of methods that follow from the run: its seed, its loop, its number of tasks."""
+
+
+class Settings(BaseModel):
+    """A group of settings: frozen, nothing unknown, no value bent to fit."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+def fields_of(plan: type, left_out: Iterable[str]) -> dict[str, Any]:
+    """The fields of a dataclass with their types and defaults, as `create_model` wants them."""
+    hints = get_type_hints(plan)
+    return {
+        field.name: (hints[field.name], field.default)
+        for field in dataclasses.fields(plan)
+        if field.name not in left_out
+    }
+
+
+@cache
+def part_settings(part: str) -> type[Settings]:
+    """What can be set of a method or a wrapper: its keywords whose values JSON can hold.
+
+    >>> sorted(part_settings("lwf").model_fields)
+    ['outputs', 'strength', 'temperature']
+    """
+    kind = METHODS[part] if part in METHODS else WRAPPERS[part]
+    hints = get_type_hints(kind.__init__)
+    fields: dict[str, Any] = {
+        name: (hints[name], ... if keyword.default is inspect.Parameter.empty else keyword.default)
+        for name, keyword in keywords(part).items()
+        if name not in FROM_THE_RUN and _is_plain(hints[name])
+    }
+    return create_model(f"{kind.__name__}Settings", __base__=Settings, **fields)
+
+
+@cache
+def method_settings(method: str) -> type[Settings]:
+    """The settings of all parts of a method, by part.
+
+    >>> list(method_settings("vcl+coreset").model_fields)
+    ['vcl', 'coreset']
+    """
+    fields: dict[str, Any] = {
+        part: (part_settings(part), Field(default_factory=part_settings(part)))
+        for part in parts(method)
+    }
+    return create_model("MethodSettings", __base__=Settings, **fields)
+
+
+Model = TypeVar("Model", bound=BaseModel)
+
+
+def validated(model: type[Model], value: object, place: str = "") -> Model:
+    """`value` as a `model`; whatever does not fit is one line that begins with its `place`."""
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise SettingError(first_problem(error, place)) from error
+
+
+def first_problem(error: ValidationError, place: str = "") -> str:
+    """One line that names the setting, what is wrong and the value."""
+    problem: Mapping[str, Any] = error.errors(include_url=False)[0]
+    cause = problem.get("ctx", {}).get("error")
+    if isinstance(cause, Exception):  # one of our own messages: it says everything
+        return " ".join(str(cause).split())
+    path = ".".join(str(step) for step in (place, *problem["loc"]) if step != "")
+    shown = repr(problem["input"])
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    wrong = problem["msg"].replace("Input should be", "must be").replace("\n", " ")
+    return f"`{path}`: {wrong}, got {shown}."
+
+
+def _is_plain(hint: Any) -> bool:
+    if get_origin(hint) in (Union, types.UnionType):
+        return all(_is_plain(member) for member in get_args(hint))
+    return hint in (bool, int, float, str, types.NoneType) or get_origin(hint) is Literal
 
 
 class Configuration(Settings):
     """What the configurations of all kinds of runs share: a method, a seed, and every setting."""
 
+    kind_name: ClassVar[str]
+    """Of the kind of run (see `uclearn.runs.kind`)."""
     benchmark: str
     """The name of what is learned."""
     method: str
@@ -143,93 +246,5 @@ class Configuration(Settings):
 
     def check_method(self) -> None:
         """The constructors know their ranges: let them say so now and not in an hour."""
-        build(self.method, problem.network(heads=False), _EXAMPLE, self.keyword_arguments(tasks=1))
-
-
-class RunConfig(Configuration):
-    """One run of supervised learning: a benchmark, a method, a seed, and every setting.
-
-    >>> from uclearn.runs import resolve
-    >>> config = resolve("permuted-mnist", "ucl", preset="paper")
-    >>> config.setting("ucl", "beta"), config.make_plan().epochs
-    (0.03, 100)
-    >>> RunConfig.from_json(config.to_json()) == config
-    True
-    """
-
-    network: NetworkSettings = NetworkSettings()
-    data: DataSettings = DataSettings()
-
-    @field_validator("benchmark")
-    @classmethod
-    def _known_benchmark(cls, name: str) -> str:
-        return benchmark(name).name
-
-    @field_validator("plan", mode="before")
-    @classmethod
-    def _typed_plan(cls, value: object) -> Settings:
-        return validated(plan_settings(), value, "plan")
-
-    @after_validation(mode="after")
-    def _makes_sense(self) -> Self:
-        _check_tasks(self.benchmark, self.tasks)
-        check_network(self.benchmark, self.network)
-        _check_plan(self.make_plan())
-        self.check_method()
-        return self
-
-    def task_count(self) -> int:
-        """How many tasks are learned."""
-        return self.tasks or benchmark(self.benchmark).tasks
-
-    def document(self) -> dict[str, Any]:
-        """As it stands in config.json; `copies` came later, and stands there if it was chosen."""
-        document = super().document()
-        if self.data.copies is None:
-            del document["data"]["copies"]
-        return document
-
-    def share_done(self, step: Mapping[str, Any]) -> float:
-        """How much of the run is over at a `step` event, 0 to 1."""
-        within = step["epoch"] + step["batch"] / step["batches"]
-        return float((step["task"] + within / self.make_plan().epochs) / self.task_count())
-
-    def news(self, event: str, details: Mapping[str, Any]) -> str:
-        """An event in a few words; empty: nothing to tell."""
-        if event == "step":
-            return f"task {details['task'] + 1}/{self.task_count()} loss {details['loss']:.3f}"
-        if event == "evaluation":
-            seen = details["scores"][: details["task"] + 1]
-            learned = f"{details['task'] + 1}/{self.task_count()}"
-            return f"task {learned}, accuracy {sum(seen) / len(seen):.3f}"
-        return ""
-
-    def make_plan(self, checkpoint_seconds: float = 30.0) -> Plan:
-        """The plan, with the run's seed."""
-        return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
-
-
-_EXAMPLE = torch.zeros(1, problem.FEATURES)
-
-
-def _check_tasks(name: str, tasks: int | None) -> None:
-    chosen = benchmark(name)
-    if tasks is None or (tasks >= 1 and (chosen.free or tasks <= chosen.tasks)):
-        return
-    bound = "be at least 1" if chosen.free else f"lie between 1 and {chosen.tasks}"
-    raise SettingError(f"`tasks` must {bound} for {name}, got {tasks}.")
-
-
-def _check_plan(plan: Plan) -> None:
-    if plan.clip_norm is not None and not plan.clip_norm > 0:
-        raise SettingError(
-            f"`plan.clip_norm` must be greater than 0, got {plan.clip_norm}. It is the largest "
-            "norm of the gradient; none leaves gradients as they are."
-        )
-    # asked here and not of torch: building an optimiser for the first time takes a second
-    for key in ("momentum", "weight_decay"):
-        if not getattr(plan, key) >= 0:
-            raise SettingError(
-                f"`plan.{key}` must be 0 or greater, got {getattr(plan, key)}. It is a setting of "
-                "the optimiser."
-            )
+        network, example = mlp(2, (2,), 2), torch.zeros(1, 2)
+        build(self.method, network, example, self.keyword_arguments(tasks=1))

@@ -10,22 +10,18 @@ from __future__ import annotations
 
 import functools
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from uclearn.errors import SettingError, UclearnError
 from uclearn.ranks import Ranks, present
-from uclearn.runs.config import Configuration, RunConfig
-from uclearn.runs.engines.contract import Engine
+from uclearn.runs.config import Configuration
+from uclearn.runs.engines import Engine
 from uclearn.runs.engines.local import LocalEngine
-from uclearn.runs.kinds import stored_config
-from uclearn.runs.mirrored import even_out
-from uclearn.runs.worker import Order, State, execute
-from uclearn.storage.mirror import Mirror
+from uclearn.runs.job import Job, State, execute, is_done
 from uclearn.storage.records import Summary, read_summary
-from uclearn.tasks.benchmarks import absent_data
 from uclearn.tasks.sources.dataset import data_folder, locate
 
 GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
@@ -36,10 +32,19 @@ GridObserver = Callable[[Configuration, str, dict[str, Any]], None]
 class Result:
     """What became of one run."""
 
-    config: Configuration
-    folder: Path
+    job: Job
     state: State
     message: str = ""
+
+    @property
+    def config(self) -> Configuration:
+        """What it is made from."""
+        return self.job.config
+
+    @property
+    def folder(self) -> Path:
+        """Where it lies."""
+        return self.job.folder
 
     def summary(self) -> Summary | None:
         """Its outcome, if there is one by now, whoever made it."""
@@ -54,36 +59,22 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def placed(configs: Iterable[Configuration], out: Path) -> dict[Path, Configuration]:
-    """Runs by their folders below `out`; of the same run twice there is one."""
-    return {out / config.folder_name(): config for config in configs}
-
-
 def run_all(
-    jobs: Mapping[Path, Configuration],
+    jobs: Sequence[Job],
     *,
-    data: Path | None = None,
     workers: int | None = None,
     observer: GridObserver | None = None,
-    checkpoint_seconds: float = 30.0,
-    command: str | None = None,
-    device: str | None = None,
     on: Engine | None = None,
-    kept: Mirror | None = None,
 ) -> list[Result]:
-    """Make all runs that are missing; what became of each, in order.
+    """Make all runs that are missing; what became of each, in order. Of several jobs for the same
+    folder the last counts.
 
     Args:
-        jobs: runs by their folders (see `placed`).
-        data: the folder that holds the data sets.
+        jobs: the runs.
         workers: how many at a time; None: one for each core, which are divided among them, or on a
             cluster as many as it takes.
         observer: told what happens, in this process.
-        checkpoint_seconds: how much work a crash may cost.
-        command: what was typed, to be noted in the summaries.
-        device: to learn on; None: a GPU if there is one, else the CPU.
         on: what makes them (see `uclearn.runs.engines`); None: processes on this machine.
-        kept: where runs are kept if not in their folders, which are then copies below its own.
     """
     ranks, engine = present(), on or LocalEngine()
     here = isinstance(engine, LocalEngine)
@@ -92,92 +83,83 @@ def run_all(
             f"`on` must be local where {ranks.size} processes learn one model. Start it without "
             "torchrun to have many runs made elsewhere."
         )
-    if kept is not None:
-        even_out(kept, jobs)
+    jobs = list({job.folder: job for job in jobs}.values())
+    _even_out_remote(jobs)
     grid = _Grid(jobs, observer or (lambda config, event, details: None))
     missing = grid.look_around(ranks)
     if here:
-        _require_data([jobs[folder] for folder in missing], data)
+        _require_data(missing)
     at_once = _at_once(workers, len(missing), ranks)
-    orders = [
-        Order(
-            jobs[folder].to_json(),
-            str(folder),
-            None if data is None else str(data),
-            engine.threads or threads_for(at_once),
-            checkpoint_seconds,
-            command,
-            device,
-            None if kept is None else kept.url,
-        )
-        for folder in missing
-    ]
-    if ranks.size > 1 or (here and len(orders) == 1):  # they need no processes of their own
-        grid.run_here(orders)
-    elif orders:
-        engine.run(orders, at_once if here else workers, grid)
-    if kept is not None:  # others may have made them, on their own machines
-        even_out(kept, jobs)
-    return [grid.results[folder] for folder in jobs]
+    missing = [replace(job, threads=engine.threads or threads_for(at_once)) for job in missing]
+    if ranks.size > 1 or (here and len(missing) == 1):  # they need no processes of their own
+        grid.run_here(missing)
+    elif missing:
+        engine.run(missing, at_once if here else workers, grid)
+    _even_out_remote(jobs)  # others may have made them, on their own machines
+    return [grid.results[job.folder] for job in jobs]
+
+
+def _even_out_remote(jobs: Sequence[Job]) -> None:
+    if any(job.remote is not None for job in jobs):
+        from uclearn.runs.remote import even_out
+
+        even_out(jobs)
 
 
 class _Grid:
-    def __init__(self, configs: Mapping[Path, Configuration], observer: GridObserver) -> None:
-        self.configs, self.observer = configs, observer
+    def __init__(self, jobs: Sequence[Job], observer: GridObserver) -> None:
+        self.jobs, self.observer = jobs, observer
         self.results: dict[Path, Result] = {}
         self.stopping = False
 
-    def look_around(self, ranks: Ranks) -> list[Path]:
+    def look_around(self, ranks: Ranks) -> list[Job]:
         """What is not done yet, as the first process sees it."""
         missing = self._missing()
-        agreed = ranks.any(*(ranks.is_first and folder in missing for folder in self.configs))
-        wanted = [folder for folder, open_ in zip(self.configs, agreed, strict=True) if open_]
-        for folder in (f for f in missing if f not in wanted):
-            self.note(folder, "done", "")
+        agreed = ranks.any(*(ranks.is_first and job in missing for job in self.jobs))
+        wanted = [job for job, is_open in zip(self.jobs, agreed, strict=True) if is_open]
+        for job in (job for job in missing if job not in wanted):
+            self.note(job, "done", "")
         return wanted
 
-    def _missing(self) -> list[Path]:
+    def _missing(self) -> list[Job]:
         missing = []
-        for folder, config in self.configs.items():
+        for job in self.jobs:
             try:
-                complete = read_summary(folder) is not None
-                if complete and stored_config(folder) == config.fingerprint():
-                    self.note(folder, "done", "")
+                if is_done(job.folder, job.config):
+                    self.note(job, "done", "")
                 else:
-                    missing.append(folder)
+                    missing.append(job)
             except UclearnError as error:  # damaged files; the others go on
-                self.note(folder, "failed", str(error))
+                self.note(job, "failed", str(error))
         return missing
 
-    def run_here(self, orders: Sequence[Order]) -> None:
+    def run_here(self, jobs: Sequence[Job]) -> None:
         """One run after the other, in this process; where one is not made, none follows: of several
         processes, the others may be waiting in it."""
-        for order in orders:
-            folder = Path(order.folder)
+        for job in jobs:
             if self.stopping:
-                self.note(folder, "stopped", "not begun")
+                self.note(job, "stopped", "not begun")
                 continue
-            self.tell(folder, "run_begins", {"folder": order.folder})
-            state, message = execute(order, functools.partial(self.tell, folder))
-            self.note(folder, state, message)
+            self.tell(job, "run_begins", {"folder": str(job.folder)})
+            state, message = execute(job, functools.partial(self.tell, job))
+            self.note(job, state, message)
             self.stopping = state not in ("done", "made")
 
-    def note(self, folder: Path, state: State, message: str) -> None:
+    def note(self, job: Job, state: State, message: str) -> None:
         """What became of a run."""
-        self.results[folder] = Result(self.configs[folder], folder, state, message)
-        self.tell(folder, "run_ends", {"state": state, "message": message})
+        self.results[job.folder] = Result(job, state, message)
+        self.tell(job, "run_ends", {"state": state, "message": message})
 
-    def tell(self, folder: Path, event: str, details: dict[str, Any]) -> None:
+    def tell(self, job: Job, event: str, details: dict[str, Any]) -> None:
         """Pass on what happens in a run."""
-        self.observer(self.configs[folder], event, details)
+        self.observer(job.config, event, details)
 
 
-def _require_data(configs: Sequence[Configuration], data: Path | None) -> None:
+def _require_data(jobs: Sequence[Job]) -> None:
     """Where none of the runs has its data, say so once, before any is begun."""
-    names = dict.fromkeys(c.benchmark if isinstance(c, RunConfig) else None for c in configs)
-    absent = [absent_data(name, data) if name is not None else [] for name in names]
+    absent = [job.kind.absent_data(job.config, job.data) for job in jobs]
     if absent and all(absent):
-        locate(absent[0][0], data_folder(data))
+        locate(absent[0][0], data_folder(jobs[0].data))
 
 
 def _at_once(workers: int | None, missing: int, ranks: Ranks) -> int:

@@ -14,12 +14,11 @@ import torch
 
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.registry import METHODS, build
-from uclearn.runs.config import RunConfig
 from uclearn.runs.footprint import FORMULAS, Footprint, Sizes, expected, mlp_sizes
-from uclearn.runs.kept import parameters_kept
-from uclearn.runs.networks import check_network, make_network
-from uclearn.runs.overrides import resolve
-from uclearn.runs.parts import NetworkSettings
+from uclearn.runs.job import parameter_count
+from uclearn.runs.prepare import make_network
+from uclearn.runs.resolve import resolve
+from uclearn.runs.supervised import NetworkSettings, RunConfig, check_network
 from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.tasks.benchmarks import benchmark
 from uclearn.training.loop import TaskLoop, train_step
@@ -105,7 +104,7 @@ def _learn_a_little(method: Method, config: RunConfig, tasks: TaskSequence) -> F
         moments = _numbers(t for held in loop.optimizer.state.values() for t in held.values())
         learning = _numbers([*method.parameters(), *method.buffers()]) + sent + moments
         loop.finish()
-    return Footprint(parameters_kept(method), learning, sent)
+    return Footprint(parameter_count(method), learning, sent)
 
 
 def _numbers(tensors: Iterable[object]) -> int:

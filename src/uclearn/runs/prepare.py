@@ -1,19 +1,75 @@
-"""From a configuration to the objects that a run needs."""
+"""From a configuration of supervised learning to the objects that it needs, and on to what was
+found: tasks, network, method; learned; measured."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 
 import torch
+from torch import Tensor, nn
 
+from uclearn.measures.accuracy import (
+    average_accuracy,
+    backward_transfer,
+    forgetting,
+    forward_transfer,
+    learning_accuracy,
+)
+from uclearn.measures.capacity import QUANTILES
 from uclearn.methods.contract import Method
+from uclearn.methods.parts.wrapper import Wrapper, sigmas_by_layer
 from uclearn.methods.registry import build
-from uclearn.runs.config import RunConfig
-from uclearn.runs.networks import make_network
+from uclearn.networks import cifar_network, mlp, omniglot_network
+from uclearn.ranks import choose_device
+from uclearn.runs.kind import Learned
+from uclearn.session import Journal, Observer
+from uclearn.storage.records import read_run
 from uclearn.tasks import Data, Task, TaskSequence, hold_out
-from uclearn.tasks.benchmarks import load_tasks
+from uclearn.tasks.benchmarks import benchmark, load_tasks
+from uclearn.training.session import learn
+
+if TYPE_CHECKING:
+    from uclearn.runs.job import Job
+    from uclearn.runs.supervised import NetworkSettings, RunConfig
+
+Fixed = Callable[[int], nn.Module]
+
+_FIXED: dict[str, Fixed] = {
+    "cifar100": lambda seed: cifar_network(seed=seed),
+    "cifar10": lambda seed: cifar_network(seed=seed),
+    "omniglot": lambda seed: omniglot_network(seed=seed),
+}
+"""By data set: networks that leave no choice. All others are fully connected."""
+
+
+def fixed_network(name: str) -> Fixed | None:
+    """What makes the convolutional network of the benchmark `name`; None: it is an MLP.
+
+    >>> fixed_network("permuted-mnist") is None
+    True
+    """
+    found = [_FIXED[data] for data in benchmark(name).data if data in _FIXED]
+    return found[0] if found else None
+
+
+def make_network(name: str, settings: NetworkSettings, tasks: TaskSequence, seed: int) -> nn.Module:
+    """The plain network that the methods of a benchmark convert."""
+    fixed = fixed_network(name)
+    if fixed is not None:
+        return fixed(seed)
+    return mlp(
+        math.prod(tasks.input_shape),
+        settings.hidden,
+        None if tasks.heads else tasks.classes[0],
+        dropout=settings.dropout,
+        input_dropout=settings.input_dropout,
+        seed=seed,
+    )
+
 
 _JUDGED_SHARE = 0.1
 """Of a task's training data, held out to be judged by where it has no validation data."""
@@ -63,3 +119,101 @@ def _judged(task: Task, seed: int) -> Task:
         return replace(task, test=task.validation())
     train, judge = hold_out(task.train, _JUDGED_SHARE, seed, f"judge {task.name}")
     return replace(task, train=train, test=judge)
+
+
+def learn_tasks(
+    config: RunConfig, job: Job, journal: Journal | None, observer: Observer | None
+) -> Learned:
+    """Learn the tasks of a configuration; what was found, for the run's summary."""
+    tasks, method = prepare(config, job.data, choose_device(job.device))
+    outcome = learn(
+        method,
+        tasks,
+        config.make_plan(job.checkpoint_seconds),
+        folder=job.folder,
+        journal=None if journal is None else _NodeJournal(journal, method),
+        observer=observer,
+    )
+    nodes = {} if journal is None else node_digest(read_run(job.folder).events)
+    rows = outcome.accuracy_matrix
+    several = len(rows) > 1
+    return Learned(
+        method=method,
+        seconds=outcome.seconds,
+        accuracy_matrix=rows,
+        average_accuracy=average_accuracy(rows),
+        forgetting=forgetting(rows) if several else None,
+        extra={
+            "learning_accuracy": learning_accuracy(rows),
+            "backward_transfer": backward_transfer(rows) if several else None,
+            "forward_transfer": forward_transfer(rows, outcome.untrained) if several else None,
+            "task_names": [task.name for task in tasks],
+            **({"nodes": nodes} if nodes else {}),
+        },
+    )
+
+
+class _NodeJournal:
+    """A journal that also records, after every evaluation, what is known of the nodes."""
+
+    def __init__(self, journal: Journal, method: Method) -> None:
+        self._journal, self._method = journal, method
+
+    @property
+    def position(self) -> int:
+        return self._journal.position
+
+    def append(self, event: str, details: dict[str, Any], /) -> None:
+        self._journal.append(event, details)
+        if event == "evaluation" and (states := node_states(self._method)) is not None:
+            name, layers = states
+            self._journal.append(name, {"task": details["task"], **layers})
+
+    def rewind(self, position: int, /) -> None:
+        self._journal.rewind(position)
+
+
+@runtime_checkable
+class HasUsedNodes(Protocol):
+    """A method that gives nodes away, such as HAT."""
+
+    def used(self) -> dict[str, Tensor]:
+        """Per layer (nodes,) bool: what finished tasks use."""
+        ...
+
+
+def node_states(method: Method) -> tuple[str, dict[str, Any]] | None:
+    """The event that a run records of the nodes after each task; None: nothing is known of them.
+
+    `nodes`: per layer `sigma_init` and `sigma`, a number for each node. `used_nodes`: per layer 0
+    or 1 for each node.
+    """
+    if (layers := sigmas_by_layer(method)) is not None:
+        return "nodes", {"layers": layers}
+    while isinstance(method, Wrapper):
+        method = method.method
+    if isinstance(method, HasUsedNodes):
+        used = {name: nodes.int().tolist() for name, nodes in method.used().items()}
+        return "used_nodes", {"layers": used}
+    return None
+
+
+def node_digest(events: Iterable[Mapping[str, Any]]) -> dict[str, list[list[float]]]:
+    """What the `nodes` events of a run come to, small enough for its summary: per layer, after each
+    task, the `QUANTILES` of sigma / sigma_init over its nodes.
+
+    >>> events = [{"event": "nodes", "layers": {"fc": {"sigma_init": 0.5, "sigma": [0.25, 1.0]}}}]
+    >>> node_digest(events)["fc"][0][0], node_digest(events)["fc"][0][-1]
+    (0.5, 2.0)
+    """
+    found: dict[str, list[list[float]]] = {}
+    for event in events:
+        for name, layer in event["layers"].items() if event["event"] == "nodes" else ():
+            ratio = torch.tensor(layer["sigma"]) / layer["sigma_init"]
+            found.setdefault(name, []).append(_short(ratio.quantile(torch.tensor(QUANTILES))))
+    return found
+
+
+def _short(values: Tensor) -> list[float]:
+    """Four digits are plenty for a histogram, and keep the file small."""
+    return [float(f"{value:.4g}") for value in values.tolist()]

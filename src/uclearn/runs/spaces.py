@@ -8,8 +8,8 @@ from typing import Any, NamedTuple, Protocol
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
-from uclearn.runs.overrides import parse_value
-from uclearn.runs.presets import preset_document
+from uclearn.runs.resolve import parse_value, preset_document
+from uclearn.runs.supervised import SUPERVISED
 
 
 class Suggesting(Protocol):
@@ -107,7 +107,7 @@ def default_space(benchmark: str, method: str, preset: str = "best") -> dict[str
     >>> list(default_space("permuted-mnist", "ewc"))
     ['ewc.strength']
     """
-    settings = preset_document(benchmark, method, preset)["settings"]
+    settings = preset_document(SUPERVISED, benchmark, method, preset)["settings"]
     return {
         f"{part}.{key}": each
         for part in parts(method)

@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 from uclearn.errors import SettingError
 from uclearn.paper.settings import GRIDS
-from uclearn.runs.config import RunConfig
 from uclearn.runs.grid import Result
-from uclearn.runs.overrides import parse_value, resolve
+from uclearn.runs.resolve import parse_value, resolve
+from uclearn.runs.supervised import RunConfig
 
 FIRST_TASKS = 3
 Grid = Mapping[str, Sequence[Any]]

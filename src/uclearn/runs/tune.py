@@ -19,8 +19,7 @@ from typing import Any, NamedTuple
 from uclearn.errors import SettingError
 from uclearn.ranks import present
 from uclearn.runs.spaces import Space
-from uclearn.runs.trial import Trial, life, one_at_a_time
-from uclearn.runs.tuning import Maker, Tuning
+from uclearn.runs.trials import Maker, Trial, Tuning, life, one_at_a_time
 from uclearn.storage.lock import FolderBusyError
 
 __all__ = ["SAMPLERS", "Maker", "Tried", "Tuning", "tried", "tune"]

@@ -7,16 +7,40 @@ its checkpoint, wherever that was written. Queues, machines and priorities are l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Protocol
 
 from uclearn.errors import SettingError
-from uclearn.runs.engines.contract import Audience, Engine
-
-__all__ = ["ENGINES", "Audience", "Engine", "choose"]
+from uclearn.runs.job import Job, State
 
 ENGINES = ("local", "ray", "slurm")
 """The names of all engines."""
+
+
+class JobListener(Protocol):
+    """Is told what becomes of jobs, in the process that ordered them."""
+
+    def tell(self, job: Job, event: str, details: dict[str, Any]) -> None:
+        """Something happened in a run."""
+        ...
+
+    def note(self, job: Job, state: State, message: str) -> None:
+        """The run is over, for now or for good."""
+        ...
+
+
+class Engine(Protocol):
+    """Makes runs somewhere."""
+
+    @property
+    def threads(self) -> int | None:
+        """Cores for each run; None: a fair share of this machine's."""
+        ...
+
+    def run(self, jobs: Sequence[Job], at_once: int | None, listener: JobListener) -> None:
+        """Make the runs, `at_once` at a time (None: as many as there is room for), and note what
+        became of each: of every job exactly once."""
+        ...
 
 
 def choose(

@@ -16,9 +16,9 @@ from types import ModuleType
 from typing import Any
 
 from uclearn.errors import SettingError
-from uclearn.runs.engines.contract import Audience
-from uclearn.runs.engines.elsewhere import PATIENCE, RETRIES, Dispatch, Outcome
-from uclearn.runs.worker import Order, execute
+from uclearn.runs.engines import JobListener
+from uclearn.runs.engines.dispatch import PATIENCE, RETRIES, Dispatch, RemoteOutcome
+from uclearn.runs.job import Job, execute
 
 _SECONDS_TO_ANSWER = 5.0
 
@@ -35,37 +35,37 @@ class RayEngine:
     retries: int = RETRIES
     patience: float = PATIENCE
 
-    def run(self, orders: Sequence[Order], at_once: int | None, audience: Audience) -> None:
+    def run(self, jobs: Sequence[Job], at_once: int | None, listener: JobListener) -> None:
         """Let the cluster make them."""
         with _connected(self.address) as ray:
             _check_room(ray, self.threads, self.gpus)
             tasks = _Tasks(ray, self.threads, self.gpus)
-            Dispatch(tasks, audience, self.retries, self.patience).run(orders, at_once)
+            Dispatch(tasks, listener, self.retries, self.patience).run(jobs, at_once)
 
 
-def make_quietly(order: Order) -> Outcome:
+def make_quietly(job: Job) -> RemoteOutcome:
     """Make the run on the machine that Ray chose; its news stand in its folder."""
-    return execute(order, lambda event, details: None)
+    return execute(job, lambda event, details: None)
 
 
 class _Tasks:
-    """Orders as tasks of Ray; handles are references to what they return."""
+    """Jobs as tasks of Ray; handles are references to what they return."""
 
     def __init__(self, ray: ModuleType, threads: int, gpus: float) -> None:
         self.ray = ray
-        # a lost run is ordered again by whoever sees it, so that it can be told
+        # a lost run is submitted again by whoever sees it, so that it can be told
         self.make: Any = ray.remote(make_quietly).options(
             num_cpus=threads, num_gpus=gpus, max_retries=0
         )
 
-    def submit(self, order: Order) -> Any:
-        return self.make.remote(order)
+    def submit(self, job: Job) -> Any:
+        return self.make.remote(job)
 
-    def collect(self, handles: Sequence[Any], seconds: float) -> dict[Any, Outcome]:
+    def collect(self, handles: Sequence[Any], seconds: float) -> dict[Any, RemoteOutcome]:
         ready, _ = self.ray.wait(list(handles), num_returns=1, timeout=seconds)
         return {handle: self._outcome(handle) for handle in ready}
 
-    def _outcome(self, handle: Any) -> Outcome:
+    def _outcome(self, handle: Any) -> RemoteOutcome:
         gone = self.ray.exceptions
         try:
             state, message = self.ray.get(handle)

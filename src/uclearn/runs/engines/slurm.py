@@ -16,10 +16,10 @@ from types import ModuleType
 from typing import Any
 
 from uclearn.errors import SettingError
-from uclearn.runs.engines.contract import Audience
-from uclearn.runs.engines.elsewhere import PATIENCE, RETRIES, Dispatch, Outcome
-from uclearn.runs.overrides import parse_setting
-from uclearn.runs.worker import Order, execute
+from uclearn.runs.engines import JobListener
+from uclearn.runs.engines.dispatch import PATIENCE, RETRIES, Dispatch, RemoteOutcome
+from uclearn.runs.job import Job, execute
+from uclearn.runs.resolve import parse_setting
 
 _OF_ANY_CLUSTER = ("name", "timeout_min", "mem_gb", "stderr_to_stdout")
 _HAVE_THEIR_OWN = {
@@ -54,11 +54,11 @@ class SlurmEngine:
     retries: int = RETRIES
     patience: float = PATIENCE
 
-    def run(self, orders: Sequence[Order], at_once: int | None, audience: Audience) -> None:
+    def run(self, jobs: Sequence[Job], at_once: int | None, listener: JobListener) -> None:
         """Let the cluster make them."""
-        above = os.path.commonpath([Path(order.folder).absolute().parents[1] for order in orders])
-        jobs = _Jobs(self._executor(Path(above) / ".submitit"))
-        Dispatch(jobs, audience, self.retries, self.patience).run(orders, at_once)
+        above = os.path.commonpath([job.folder.absolute().parents[1] for job in jobs])
+        submitted = _Jobs(self._executor(Path(above) / ".submitit"))
+        Dispatch(submitted, listener, self.retries, self.patience).run(jobs, at_once)
 
     def _executor(self, folder: Path) -> Any:
         submitit = _submitit()
@@ -85,31 +85,31 @@ class SlurmEngine:
 class Making:
     """What a job does; on being preempted it asks to be queued again."""
 
-    def __call__(self, order: Order) -> Outcome:
+    def __call__(self, job: Job) -> RemoteOutcome:
         """Make the run on the machine that Slurm chose; its news stand in its folder."""
-        return execute(order, lambda event, details: None)
+        return execute(job, lambda event, details: None)
 
-    def checkpoint(self, order: Order) -> Any:
+    def checkpoint(self, job: Job) -> Any:
         """Called by submitit in good time before the job is ended."""
-        return _submitit().helpers.DelayedSubmission(self, order)
+        return _submitit().helpers.DelayedSubmission(self, job)
 
 
 class _Jobs:
-    """Orders as jobs of submitit; handles are its jobs."""
+    """Our jobs as jobs of submitit; handles are its jobs."""
 
     def __init__(self, executor: Any) -> None:
         self.executor = executor
 
-    def submit(self, order: Order) -> Any:
-        return self.executor.submit(Making(), order)
+    def submit(self, job: Job) -> Any:
+        return self.executor.submit(Making(), job)
 
-    def collect(self, handles: Sequence[Any], seconds: float) -> dict[Any, Outcome]:
+    def collect(self, handles: Sequence[Any], seconds: float) -> dict[Any, RemoteOutcome]:
         over = {job: self._outcome(job) for job in handles if job.done()}
         if not over:
             time.sleep(seconds)
         return over
 
-    def _outcome(self, job: Any) -> Outcome:
+    def _outcome(self, job: Any) -> RemoteOutcome:
         error = job.exception()
         if error is None:
             state, message = job.result()

@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from uclearn.errors import UclearnError
-from uclearn.runs.config import Configuration
-from uclearn.runs.kinds import read_config_json
-from uclearn.runs.worker import Order, State, Tell, execute
+from uclearn.runs.job import Job, Outcome, Tell, execute
 from uclearn.storage.lock import FolderBusyError, FolderLock
 from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import SUMMARY_NAME
 from uclearn.tasks.sources.dataset import cache_folder
 
 
-def mirror(url: str) -> Mirror:
+def remote_runs(url: str) -> Mirror:
     """Runs at `url`, with copies in uclearn's cache folder."""
     return Mirror(url, cache_folder() / "copies")
 
 
-def even_out(kept: Mirror, jobs: Mapping[Path, Configuration]) -> None:
+def even_out(jobs: Sequence[Job]) -> None:
     """Runs that are complete here or there are complete on both sides, so that nobody makes them
     again; those that a process here is at work on are left alone."""
-    for folder, config in jobs.items():
-        name = config.folder_name()
-        here, there = (folder / SUMMARY_NAME).exists(), kept.is_done(name)
+    urls = {job.remote for job in jobs if job.remote is not None}
+    mirrors = {url: remote_runs(url) for url in urls}
+    for job in jobs:
+        if job.remote is None:
+            continue
+        kept, name = mirrors[job.remote], job.config.folder_name()
+        here, there = (job.folder / SUMMARY_NAME).exists(), kept.is_done(name)
         if there and not here:
             with suppress(FolderBusyError):
                 _fetch(kept, name)
@@ -43,11 +46,11 @@ def _fetch(kept: Mirror, name: str) -> Path:
     return folder
 
 
-def execute_mirrored(order: Order, url: str, tell: Tell) -> tuple[State, str]:
-    """Make the run of an order in the copy that this machine has of `url`."""
-    name = read_config_json(order.config).folder_name()
+def execute_remote(job: Job, url: str, tell: Tell) -> Outcome:
+    """Make the run of a job in the copy that this machine has of `url`."""
+    name = job.config.folder_name()
     try:
-        kept = mirror(url)
+        kept = remote_runs(url)
         folder = _fetch(kept, name)
     except FolderBusyError as error:
         return "busy", str(error)
@@ -59,7 +62,7 @@ def execute_mirrored(order: Order, url: str, tell: Tell) -> tuple[State, str]:
         if event == "saved":
             kept.send(name)
 
-    outcome = execute(order._replace(folder=str(folder), mirror=None), tell_and_send)
+    outcome = execute(replace(job, folder=folder, remote=None), tell_and_send)
     if outcome[0] in ("made", "done"):
         try:
             kept.send(name)

@@ -1,21 +1,34 @@
-"""What a run of reinforcement learning is made from: typed, frozen, in full."""
+"""Reinforcement learning as a kind of run: its configuration, presets, and what it finds."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any, Literal, Self, get_type_hints
 
+import torch
 from pydantic import SerializeAsAny, create_model, field_validator
 from pydantic import model_validator as after_validation
 
 from uclearn.errors import SettingError
+from uclearn.methods.contract import Method
+from uclearn.methods.registry import build, parts
+from uclearn.paper import settings as published
+from uclearn.paper.settings import Values
 from uclearn.rl.catalogue import sequence
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
-from uclearn.runs.config import Configuration
-from uclearn.runs.parts import Settings, fields_of, validated
+from uclearn.rl.session import learn
+from uclearn.rl.tasks import widest
+from uclearn.runs.config import Configuration, Settings, check_preset, fields_of, validated
+from uclearn.runs.job import Job
+from uclearn.runs.kind import Document, Kind, Learned
+from uclearn.runs.resolve import configure
+from uclearn.session import Journal, Observer
+
+RL_METHODS = ("finetuning", "ucl", "ewc", "si", "mas", "rwalk")
+"""What works while acting. The others need stored examples of a task, or outputs of one kind."""
 
 _NOT_OF_THE_EXPERIMENT = ("seed", "workers")
 """Fields of `PPOPlan` that follow from the run, or that change no result."""
@@ -54,6 +67,7 @@ class RLConfig(Configuration):
     """One run of reinforcement learning: a sequence of environments, a method, a seed, and every
     setting. `benchmark` is a named sequence or ids of environments with commas between them."""
 
+    kind_name = "rl"
     kind: Literal["rl"] = "rl"
     policy: SerializeAsAny[Settings]
 
@@ -120,3 +134,81 @@ class RLConfig(Configuration):
     def folder_name(self) -> str:
         """Where below an output folder the run lies."""
         return f"rl-{super().folder_name().replace(',', '-').replace(':', '-')}"
+
+
+def preset(name: str, method: str, which: str = "paper") -> Values:
+    """What a preset says, by dotted key, each value with its source; `best` is the same as `paper`
+    until something better is found. The plan's and the policy's defaults are the paper's."""
+    check_preset(which)
+    values: Values = {}
+    for part in parts(method):
+        values |= published.RL.get(part, {})
+    return values
+
+
+def check_method(method: str) -> None:
+    """Refuse what cannot learn while acting."""
+    if method not in RL_METHODS:
+        raise SettingError(
+            f"`method` must be one of {', '.join(RL_METHODS)} for reinforcement learning, got "
+            f"{method!r}. The others need stored examples of a task."
+        )
+
+
+def shrink_steps(document: Document, scale: float) -> None:
+    """Leave the share `scale` of the steps, but at least one rollout."""
+    plan = document["plan"]
+    rollout = plan["environments"] * plan["rollout_steps"]
+    plan["steps_per_task"] = max(round(plan["steps_per_task"] * scale), rollout)
+
+
+def build_method(config: RLConfig) -> Method:
+    """The method around a policy that is wide enough for all tasks."""
+    width = widest(config.environments())
+    settings = config.keyword_arguments(tasks=config.task_count())
+    return build(config.method, config.make_policy(width), torch.zeros(2, width), settings)
+
+
+def learn_sequence(
+    config: RLConfig, job: Job, journal: Journal | None, observer: Observer | None
+) -> Learned:
+    """Learn the environments of a configuration; what was found, for the run's summary."""
+    method = build_method(config)
+    outcome = learn(
+        method,
+        config.environments(),
+        config.make_plan(job.threads or 2),
+        folder=job.folder,
+        journal=journal,
+        observer=observer,
+    )
+    return Learned(
+        method=method,
+        seconds=outcome.seconds,
+        extra={
+            "task_names": list(config.environments()),
+            "rewards": {
+                "task": [found.task for found in outcome.evaluations],
+                "steps": [found.steps for found in outcome.evaluations],
+                "returns": [[round(v, 3) for v in means] for means in outcome.curve()],
+            },
+        },
+    )
+
+
+RL = Kind(
+    name="rl",
+    config=RLConfig,
+    groups=lambda: {"plan": ppo_settings(), "policy": policy_settings(), "settings": None},
+    preset=preset,
+    default_preset="paper",
+    shrink=shrink_steps,
+    check_method=check_method,
+    absent_data=lambda config, folder: [],
+    learn=learn_sequence,
+    command="rl run",
+    many_processes=False,
+)
+
+resolve_rl = partial(configure, RL)
+"""The configuration of one run of reinforcement learning (see `configure`)."""

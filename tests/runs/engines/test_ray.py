@@ -15,13 +15,12 @@ from typing import Any
 
 import pytest
 
-from tests.runs.small import small
-from tests.runs.test_run import outcome
+from tests.runs.small import placed, run, small
+from tests.runs.test_job import outcome
 from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
 from uclearn.runs.engines.ray import RayEngine
-from uclearn.runs.grid import placed, run_all
-from uclearn.runs.run import run
+from uclearn.runs.grid import run_all
 from uclearn.storage.records import find_runs
 
 pytestmark = pytest.mark.ray
@@ -64,8 +63,8 @@ def test_two_machines_share_the_runs_and_a_killed_worker_costs_nothing(
     cluster: str, tmp_path: Path
 ) -> None:
     victim, other = small("ucl", plan__epochs=40), small("ewc", plan__epochs=40)
-    jobs = placed([victim, other], tmp_path)
-    folders = list(jobs)
+    jobs = placed([victim, other], tmp_path, checkpoint_seconds=0)
+    folders = [job.folder for job in jobs]
     told: list[str] = []
     killed: list[int] = []
     machines: set[int] = set()
@@ -83,7 +82,7 @@ def test_two_machines_share_the_runs_and_a_killed_worker_costs_nothing(
         with suppress(FileNotFoundError, ValueError):  # it may end while we look
             kill(config, event, details)
 
-    results = run_all(jobs, on=RayEngine(cluster), observer=careful, checkpoint_seconds=0)
+    results = run_all(jobs, on=RayEngine(cluster), observer=careful)
     assert [result.state for result in results] == ["made", "made"]
     assert killed
     assert told.count("retried") == 1

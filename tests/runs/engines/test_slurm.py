@@ -11,13 +11,12 @@ from typing import Any
 
 import pytest
 
-from tests.runs.small import small
-from tests.runs.test_run import outcome
+from tests.runs.small import placed, run, small
+from tests.runs.test_job import outcome
 from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
 from uclearn.runs.engines.slurm import SlurmEngine, parse_slurm
-from uclearn.runs.grid import placed, run_all
-from uclearn.runs.run import run
+from uclearn.runs.grid import run_all
 
 HERE = SlurmEngine(parse_slurm(["cluster=local", "partition=any", "timeout_min=5"]))
 
@@ -33,9 +32,8 @@ def test_a_killed_job_is_queued_again_and_ends_as_if_nothing_had_happened(tmp_pa
             os.kill(json.loads(lock.read_text())["pid"], signal.SIGKILL)
             told.append("killed")
 
-    (result,) = run_all(
-        placed([victim], tmp_path / "runs"), on=HERE, observer=kill, checkpoint_seconds=0
-    )
+    jobs = placed([victim], tmp_path / "runs", checkpoint_seconds=0)
+    (result,) = run_all(jobs, on=HERE, observer=kill)
     assert result.state == "made"
     assert told.count("retried") == 1
     run(victim, tmp_path / "alone")

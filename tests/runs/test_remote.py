@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from tests.runs.small import OPTIONS, small
-from tests.runs.test_run import outcome
-from uclearn.cli import main
+from tests.runs.small import OPTIONS, placed, run, small
+from tests.runs.test_job import outcome
+from uclearn.cli.app import main
 from uclearn.runs.config import Configuration
-from uclearn.runs.grid import placed, run_all
-from uclearn.runs.mirrored import mirror
-from uclearn.runs.run import run
+from uclearn.runs.grid import run_all
+from uclearn.runs.remote import remote_runs
 from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs
 
@@ -38,14 +37,14 @@ def test_a_run_begun_on_one_machine_goes_on_at_another(at: Any, tmp_path: Path) 
         told.append(event)
 
     at("one")
-    kept = mirror(url)
-    jobs = placed([config], kept.folder)
-    (begun,) = run_all(jobs, kept=kept, observer=stop, checkpoint_seconds=0)
+    kept = remote_runs(url)
+    jobs = placed([config], kept.folder, remote=url, checkpoint_seconds=0)
+    (begun,) = run_all(jobs, observer=stop)
     assert begun.state == "stopped"
     shutil.rmtree(tmp_path / "one")
     at("two")
-    kept = mirror(url)
-    (ended,) = run_all(placed([config], kept.folder), kept=kept, observer=watch)
+    kept = remote_runs(url)
+    (ended,) = run_all(placed([config], kept.folder, remote=url), observer=watch)
     assert ended.state == "made"
     assert told.count("resumed") == 1
     assert told.count("evaluation") == 1
@@ -55,17 +54,17 @@ def test_a_run_begun_on_one_machine_goes_on_at_another(at: Any, tmp_path: Path) 
         assert outcome(place) == outcome(tmp_path / "alone")
         assert (place / "events.jsonl").read_text() == events
     at("three")
-    kept = mirror(url)
-    (known,) = run_all(placed([config], kept.folder), kept=kept)
+    kept = remote_runs(url)
+    (known,) = run_all(placed([config], kept.folder, remote=url))
     assert known.state == "done"
     assert known.summary() is not None
 
 
 def test_what_could_not_be_sent_is_sent_by_the_next_call(at: Any, tmp_path: Path) -> None:
     at("one")
-    config, kept = small("finetuning"), mirror(f"file://{tmp_path}/kept")
+    config, kept = small("finetuning"), remote_runs(f"file://{tmp_path}/kept")
     run(config, kept.folder / config.folder_name())
-    (result,) = run_all(placed([config], kept.folder), kept=kept)
+    (result,) = run_all(placed([config], kept.folder, remote=kept.url))
     assert result.state == "done"
     assert outcome(tmp_path / "kept" / config.folder_name()) == outcome(result.folder)
 

@@ -1,18 +1,20 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from tests.runs.small import small
+from tests.runs.small import run, small
 from uclearn.errors import DataError
 from uclearn.methods.registry import METHODS
-from uclearn.runs.config import RunConfig
+from uclearn.runs.job import Job
 from uclearn.runs.prepare import judged_by_validation, prepare
-from uclearn.runs.run import run
+from uclearn.runs.rl import resolve_rl
+from uclearn.runs.supervised import RunConfig
 from uclearn.storage.lock import FolderLock
 from uclearn.storage.records import read_run
 from uclearn.tasks.benchmarks import load_tasks
@@ -68,7 +70,7 @@ def test_a_run_that_is_done_is_not_made_again(tmp_path: Path) -> None:
     run(small(), tmp_path)
     before = (tmp_path / "summary.json").read_bytes()
     told: list[str] = []
-    run(small(), tmp_path, progress=lambda event, details: told.append(event))
+    run(small(), tmp_path, observer=lambda event, details: told.append(event))
     assert told == []
     assert (tmp_path / "summary.json").read_bytes() == before
 
@@ -85,7 +87,7 @@ def test_a_run_stopped_anywhere_ends_as_one_that_never_was(tmp_path: Path) -> No
                 raise StoppedError("enough")
 
         with pytest.raises(StoppedError):
-            run(config, tmp_path / "parts", progress=stop, checkpoint_seconds=0)
+            run(config, tmp_path / "parts", observer=stop, checkpoint_seconds=0)
         stops += 1
     run(config, tmp_path / "parts")
     assert stops == 3
@@ -151,3 +153,12 @@ def test_tuning_never_sees_the_test_data() -> None:
     assert [len(end) for end in ends if end is not None] == [
         len(own.test) for own in judged[:2] if own.test is not None
     ]
+
+
+def test_a_job_travels_as_json_and_as_a_pickle(tmp_path: Path) -> None:
+    acting = resolve_rl("classic", "ewc", seed=2)
+    for config in (small("vcl+coreset", seed=3), acting):
+        job = Job(config, tmp_path / "run", data=tmp_path, threads=2, command="uclearn run")
+        assert Job.from_json(job.to_json()) == job
+        assert pickle.loads(pickle.dumps(job)) == job
+        assert job.kind.config is type(config)

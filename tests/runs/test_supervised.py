@@ -7,8 +7,9 @@ import pytest
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS
 from uclearn.paper.settings import WHOLE_TASK
-from uclearn.runs.overrides import resolve, settable
-from uclearn.runs.presets import PRESETS, preset
+from uclearn.runs.config import PRESETS
+from uclearn.runs.resolve import resolve, settable
+from uclearn.runs.supervised import preset
 from uclearn.tasks.benchmarks import BENCHMARKS
 
 WRAPPED = [f"vcl+{wrapper}" for wrapper in WRAPPERS]

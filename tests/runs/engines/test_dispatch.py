@@ -12,15 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.runs.small import small
+from tests.runs.small import placed, small
 from uclearn.errors import SettingError
 from uclearn.ranks import Ranks
 from uclearn.runs import grid
-from uclearn.runs.engines import ENGINES, choose
-from uclearn.runs.engines.contract import Audience
-from uclearn.runs.engines.elsewhere import Dispatch, Outcome, located
-from uclearn.runs.grid import placed, run_all
-from uclearn.runs.worker import Order, execute
+from uclearn.runs.engines import ENGINES, JobListener, choose
+from uclearn.runs.engines.dispatch import Dispatch, RemoteOutcome, located
+from uclearn.runs.grid import run_all
+from uclearn.runs.job import Job, execute
 from uclearn.storage.lock import FolderLock
 
 
@@ -31,24 +30,24 @@ class Here:
     lose: int = 0
     patience: float = 0.0
     threads: int = 1
-    orders: dict[int, Order] = field(default_factory=dict)
+    jobs: dict[int, Job] = field(default_factory=dict)
     most: int = 0
     numbers: itertools.count[int] = field(default_factory=itertools.count)
 
-    def run(self, orders: Sequence[Order], at_once: int | None, audience: Audience) -> None:
-        Dispatch(self, audience, retries=2, patience=self.patience).run(orders, at_once)
+    def run(self, jobs: Sequence[Job], at_once: int | None, listener: JobListener) -> None:
+        Dispatch(self, listener, retries=2, patience=self.patience).run(jobs, at_once)
 
-    def submit(self, order: Order) -> int:
+    def submit(self, job: Job) -> int:
         number = next(self.numbers)
-        self.orders[number] = order
+        self.jobs[number] = job
         return number
 
-    def collect(self, handles: Sequence[int], seconds: float) -> dict[int, Outcome]:
+    def collect(self, handles: Sequence[int], seconds: float) -> dict[int, RemoteOutcome]:
         self.most = max(self.most, len(handles))
         if self.lose > 0:
             self.lose -= 1
             return {handles[0]: ("lost", "the plug was pulled")}
-        return {handles[0]: execute(self.orders[handles[0]], lambda event, details: None)}
+        return {handles[0]: execute(self.jobs[handles[0]], lambda event, details: None)}
 
     def cancel(self, handle: int) -> None:
         raise AssertionError("nobody asked for that")
@@ -61,7 +60,7 @@ def test_a_run_is_ordered_again_as_often_as_allowed(
     engine = Here(lose=losses)
     (result,) = run_all(placed([small("finetuning")], tmp_path), on=engine)
     assert result.state == state
-    assert len(engine.orders) == 3
+    assert len(engine.jobs) == 3
     if state == "failed":
         assert result.message == "it was lost 3 times, the last time: the plug was pulled"
 
@@ -91,17 +90,17 @@ def test_no_more_are_ordered_at_a_time_than_workers_were_asked_for(tmp_path: Pat
     again = Here()
     results = run_all(placed(configs, tmp_path / "2"), on=again)
     assert [result.state for result in results] == ["done"] * 4
-    assert not again.orders
+    assert not again.jobs
 
 
-def test_orders_for_elsewhere_name_whole_paths(
+def test_jobs_for_other_machines_name_whole_paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("UCLEARN_DATA", "our-data")
-    order = located(Order("{}", "runs/one", None, 1, 30.0, None))
-    assert order.folder == str(tmp_path / "runs" / "one")
-    assert order.data == str(tmp_path / "our-data")
+    job = located(Job(small("finetuning"), Path("runs/one")))
+    assert job.folder == tmp_path / "runs" / "one"
+    assert job.data == tmp_path / "our-data"
 
 
 def test_processes_that_learn_one_model_send_nothing_elsewhere(

@@ -8,14 +8,17 @@ import json
 import re
 import tomllib
 from collections.abc import Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS, parts
-from uclearn.runs.config import RunConfig
-from uclearn.runs.parts import DataSettings, NetworkSettings, part_settings, plan_settings
-from uclearn.runs.presets import preset_document
+from uclearn.runs.config import Configuration, part_settings
+from uclearn.runs.kind import Document, Kind
+from uclearn.runs.supervised import SUPERVISED
+
+Config = TypeVar("Config", bound=Configuration)
 
 Overrides = Mapping[str, Any]
 """By dotted key, `ucl.beta`, or one of the `WORDS` alone."""
@@ -82,84 +85,153 @@ def read_file(path: Path) -> dict[str, Any]:
     return {key: None if value == "none" else value for key, value in flat.items()}
 
 
-def resolve(
+def preset_text(
+    benchmark: str,
+    method: str,
+    preset: str,
+    settings: Mapping[str, Any],
+    remarks: Iterable[str] = (),
+) -> str:
+    """A file for `read_file`: a comment for each remark, what is learned and how, a table for each
+    part.
+
+    >>> print(preset_text("split-digits", "ewc", "best", {"ewc.strength": 40.0}, ["By hand."]))
+    # By hand.
+    benchmark = "split-digits"
+    method = "ewc"
+    preset = "best"
+    <BLANKLINE>
+    [ewc]
+    strength = 40.0
+    <BLANKLINE>
+    """
+    words = {"benchmark": benchmark, "method": method, "preset": preset}
+    words |= {key: value for key, value in settings.items() if "." not in key}
+    lines = [f"# {remark}" for remark in remarks]
+    lines += [f"{key} = {_toml(value)}" for key, value in words.items()]
+    groups: dict[str, dict[str, Any]] = {}
+    for key, value in settings.items():
+        group, dot, setting = key.partition(".")
+        if dot:
+            groups.setdefault(group, {})[setting] = value
+    for group, own in groups.items():
+        lines += ["", f"[{group}]", *(f"{key} = {_toml(value)}" for key, value in own.items())]
+    return "\n".join(lines) + "\n"
+
+
+def _toml(value: Any) -> str:
+    """Numbers, words, true, false and lists look alike in TOML and JSON; TOML has no none."""
+    return '"none"' if value is None else json.dumps(value)
+
+
+def configure(
+    kind: Kind[Config],
     benchmark: str,
     method: str,
     *,
-    preset: str = "best",
+    preset: str | None = None,
     seed: int = 0,
     scale: float | None = None,
     overrides: Overrides | None = None,
     methods: Iterable[str] = (),
-) -> RunConfig:
+) -> Config:
     """The configuration of one run.
 
     Args:
-        benchmark: its name.
+        kind: of run, such as `uclearn.runs.supervised.SUPERVISED`.
+        benchmark: its name; in reinforcement learning a sequence, or ids of environments with
+            commas.
         method: such as `ucl` or `vcl+coreset`.
-        preset: `best` or `paper`.
+        preset: `best` or `paper`; None: the default of the kind.
         seed: of everything random.
-        scale: share of the preset's epochs that is left; the run is marked. None: all of them.
+        scale: share of the preset's epochs or steps that is left; the run is marked. None: all.
         overrides: what is set apart from the preset, by dotted key.
         methods: others that are compared with it: settings of their parts are passed over.
 
-    >>> config = resolve("split-digits", "ewc", overrides={"plan.epochs": 3, "ewc.strength": 7.0})
-    >>> config.changed
+    >>> chosen = {"plan.epochs": 3, "ewc.strength": 7.0}
+    >>> configure(SUPERVISED, "split-digits", "ewc", overrides=chosen).changed
     ('plan.epochs=3', 'ewc.strength=7.0')
     """
-    original = preset_document(benchmark, method, preset)
+    kind.check_method(method)
+    original = preset_document(kind, benchmark, method, preset)
     document = copy.deepcopy({**original, "seed": seed, "scale": scale})
-    _shrink_epochs(document, scale)
-    put_all(document, overrides or {}, supervised(), methods)
-    document["changed"] = list(differences(original, document))
-    return RunConfig.from_document(document)
+    if scale is not None and 0 < scale < 1:  # if it is wrong, the configuration says so
+        kind.shrink(document, scale)
+    _put_all(document, overrides or {}, kind, methods)
+    document["changed"] = list(_differences(original, document))
+    return kind.config.from_document(document)
 
 
-Groups = Mapping[str, Iterable[str]]
-"""The groups of settings that a kind of run has beside those of its method: their keys."""
+resolve = partial(configure, SUPERVISED)
+"""The configuration of one run of supervised learning (see `configure`)."""
 
 
-def supervised() -> Groups:
-    """The groups of a run of supervised learning."""
-    return {
-        "plan": plan_settings().model_fields,
-        "network": NetworkSettings.model_fields,
-        "data": DataSettings.model_fields,
+def preset_document(
+    kind: Kind[Any], benchmark: str, method: str, preset: str | None = None
+) -> Document:
+    """A whole configuration but the seed, as plain data: the preset, and defaults elsewhere."""
+    which = kind.default_preset if preset is None else preset
+    document: Document = {
+        "benchmark": benchmark,
+        "method": method,
+        "preset": which,
+        "tasks": None,
+        "scale": None,
     }
+    values = kind.preset(benchmark, method, which)
+    for group, settings in kind.groups().items():
+        document[group] = (
+            {part: part_settings(part)().model_dump() for part in parts(method)}
+            if settings is None
+            else settings().model_dump()
+        )
+    for key, (value, _) in values.items():
+        group, setting = key.split(".")
+        _home(document, group)[setting] = copy.deepcopy(value)
+    return document
 
 
-def settable(method: str, groups: Groups | None = None) -> list[str]:
-    """Every dotted key that can be set for a method; `groups` None: in supervised learning.
+def settable(method: str, kind: Kind[Any] = SUPERVISED) -> list[str]:
+    """Every dotted key that can be set for a method.
 
     >>> "plan.epochs" in settable("ucl"), "ucl.beta" in settable("ucl")
     (True, True)
     """
-    own = {part: part_settings(part).model_fields for part in method.split("+")}
-    every = {**(supervised() if groups is None else groups), **own}
-    return ["tasks", *(f"{group}.{key}" for group, keys in every.items() for key in keys)]
+    every = {name: group for name, group in kind.groups().items() if group is not None}
+    every |= {part: part_settings(part) for part in method.split("+")}
+    return [
+        "tasks",
+        *(f"{group}.{key}" for group, settings in every.items() for key in settings.model_fields),
+    ]
 
 
-def put_all(
-    document: dict[str, Any], overrides: Overrides, groups: Groups, methods: Iterable[str] = ()
+def _home(document: Document, group: str) -> dict[str, Any]:
+    """Where the settings of a group, or of a part of the method, stand."""
+    home: dict[str, Any] = (document if group in document else document["settings"])[group]
+    return home
+
+
+def _put_all(
+    document: Document, overrides: Overrides, kind: Kind[Any], methods: Iterable[str] = ()
 ) -> None:
-    """Set in the document of a configuration what `overrides` say; settings of other `methods`
-    that it is compared with are passed over."""
+    """Set what `overrides` say; settings of other `methods` that it is compared with are passed
+    over."""
     method = document["method"]
     others = {part for other in methods for part in parts(other)} - set(parts(method))
     for key, value in overrides.items():
         if key.partition(".")[0] in others:
-            _check_key(key, "+".join(sorted(others)), groups)
+            _check_key(key, "+".join(sorted(others)), kind)
             continue
-        _check_key(key, method, groups)
+        _check_key(key, method, kind)
         group, _, setting = key.rpartition(".")
         if group:
-            (document if group in groups else document["settings"])[group][setting] = value
+            _home(document, group)[setting] = value
         else:
             document[key] = value
 
 
-def _check_key(key: str, method: str, groups: Groups) -> None:
-    known = settable(method, groups)
+def _check_key(key: str, method: str, kind: Kind[Any]) -> None:
+    known = settable(method, kind)
     if key in known:
         return
     group = key.partition(".")[0]
@@ -180,17 +252,7 @@ def _visible(key: str) -> str:
     return repr(key)[1:-1]
 
 
-def _shrink_epochs(document: dict[str, Any], scale: float | None) -> None:
-    """Cut everything that counts epochs, down to one at the least."""
-    if scale is None or not 0 < scale < 1:  # what is wrong with it, the configuration says
-        return
-    for settings in (document["plan"], *document["settings"].values()):
-        for key, value in settings.items():
-            if key.endswith("epochs") and value:
-                settings[key] = max(1, round(value * scale))
-
-
-def differences(original: Any, document: Any, place: str = "") -> Iterable[str]:
+def _differences(original: Any, document: Any, place: str = "") -> Iterable[str]:
     """What was changed, as `key=value`."""
     for key, value in original.items():
         if place == "" and key == "scale":
@@ -198,7 +260,7 @@ def differences(original: Any, document: Any, place: str = "") -> Iterable[str]:
         name = f"{place}{key}"
         if isinstance(value, dict):
             inner = "" if key == "settings" else f"{name}."
-            yield from differences(value, document[key], inner)
+            yield from _differences(value, document[key], inner)
         elif document[key] != value and list(_listed(document[key])) != list(_listed(value)):
             yield f"{name}={_shown(document[key])}"
 

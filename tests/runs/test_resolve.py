@@ -7,14 +7,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from uclearn.errors import SettingError
-from uclearn.runs.config import RunConfig
-from uclearn.runs.overrides import (
+from uclearn.runs.resolve import (
     parse_setting,
     parse_settings,
     read_file,
     resolve,
     settable,
 )
+from uclearn.runs.supervised import RunConfig
 
 KEYS = st.sampled_from(settable("ucl+replay")) | st.text(max_size=12)
 VALUES = (

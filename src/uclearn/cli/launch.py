@@ -1,0 +1,219 @@
+"""What all commands that make runs do: make them, show how they go, say how it ended."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
+
+from uclearn.cli.options import Mode
+from uclearn.cli.tables import table_of
+from uclearn.ranks import present
+from uclearn.runs.config import Configuration
+from uclearn.runs.engines import Engine
+from uclearn.runs.grid import GridObserver, Result, run_all
+from uclearn.runs.job import Job
+from uclearn.storage.schema import plain
+
+FAILED, BUSY, STOPPED = 1, 3, 130
+"""Exit codes: a run failed; another process is still making one; stopped by the user."""
+
+_OF_NO_CONSEQUENCE = (
+    *("--out", "--data", "--workers", "--checkpoint-seconds"),
+    *("--on", "--address", "--slurm", "--threads", "--gpus"),
+)
+_FLAGS = ("--quiet", "-q", "--json")
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a command makes runs and speaks of them (see `uclearn.cli.options.launch`)."""
+
+    out: Path
+    """The folder that all of them are below, to be named in the end."""
+    mode: Mode
+    data: Path | None = None
+    workers: int | None = None
+    device: str | None = None
+    engine: Engine | None = None
+    remote: str | None = None
+    """Where runs are kept if not in `out`, which is then a copy."""
+    checkpoint_seconds: float = 30.0
+
+    def job(self, config: Configuration, folder: Path | None = None) -> Job:
+        """The run of a configuration; `folder` None: where it belongs below `out`."""
+        return Job(
+            config,
+            self.out / config.folder_name() if folder is None else folder,
+            data=self.data,
+            device=self.device,
+            checkpoint_seconds=self.checkpoint_seconds,
+            command=typed(sys.argv),
+            remote=self.remote,
+        )
+
+    def make(self, configs: Iterable[Configuration], title: str = "") -> None:
+        """Make the runs, show a table of all that there are by now, and leave with an exit code."""
+        self.finish([self.job(config) for config in configs], title)
+
+    def finish(self, jobs: Sequence[Job], title: str = "") -> None:
+        """The same for runs in folders of any name."""
+        results = self.results(jobs)
+        _show(results, self.out, self._spoken, title)
+        leave(results)
+
+    def results(self, jobs: Sequence[Job]) -> list[Result]:
+        """Make the runs, showing no more than how they go."""
+        with watching(self._spoken, [job.config for job in jobs]) as observer:
+            return run_all(jobs, workers=self.workers, observer=observer, on=self.engine)
+
+    @property
+    def _spoken(self) -> Mode:
+        """Of several processes the first speaks."""
+        return self.mode if present().is_first else "quiet"
+
+
+def typed(words: Sequence[str]) -> str | None:
+    """The command that was typed, without what changes no result; None: `resume` names no run.
+
+    >>> typed(["/usr/bin/uclearn", "run", "split-digits", "--out", "here", "--seeds=2", "--quiet"])
+    'uclearn run split-digits --seeds=2'
+    """
+    kept, left = ["uclearn"], iter(words[1:])
+    for word in left:
+        option, equals, _ = word.partition("=")
+        if option in _OF_NO_CONSEQUENCE and not equals:
+            next(left, None)
+        elif option not in (*_OF_NO_CONSEQUENCE, *_FLAGS):
+            kept.append(word)
+    return None if kept[1:2] == ["resume"] else shlex.join(kept)
+
+
+def _show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> None:
+    """The table, or one JSON line per run."""
+    if mode == "json":
+        for result in results:
+            summary = result.summary()
+            line = {
+                "event": "result",
+                "folder": str(result.folder),
+                "state": result.state,
+                "message": result.message,
+                "summary": None if summary is None else summary.to_document(),
+            }
+            typer.echo(json.dumps(line))
+        return
+    if mode == "quiet":
+        return
+    console = Console()
+    console.print(table_of(results, title))
+    if all(result.state == "done" for result in results):
+        console.print(f"All {len(results)} were done before; nothing was to be made.")
+    console.print(
+        f"Kept in {out}. [bold]uclearn report {out}[/bold] draws figures.", soft_wrap=True
+    )
+
+
+def leave(results: Sequence[Result]) -> None:
+    """Say what went wrong, one line each, and leave with its exit code."""
+    for result in results:
+        # what stopped one process stopped them all, and one of them says so
+        if result.state == "failed" or (result.state == "stopped" and present().is_first):
+            typer.echo(f"{result.state}: {result.config.folder_name()}: {result.message}", err=True)
+    missing = [r for r in results if r.state == "busy" and r.summary() is None]
+    for result in missing:
+        typer.echo(
+            f"busy: {result.config.folder_name()}: another process is making it. Run the same "
+            "command again to see it.",
+            err=True,
+        )
+    states = {result.state for result in results}
+    if "failed" in states:
+        raise typer.Exit(FAILED)
+    if "stopped" in states:
+        raise typer.Exit(STOPPED)
+    if missing:
+        raise typer.Exit(BUSY)
+
+
+@contextmanager
+def watching(mode: Mode, configs: Sequence[Configuration]) -> Iterator[GridObserver]:
+    """An observer for `run_all` that speaks as `mode` says."""
+    if mode == "quiet":
+        yield lambda config, event, details: None
+    elif mode == "json":
+        yield _print_json
+    elif not Console(stderr=True).is_terminal:
+        yield _print_tasks
+    else:
+        with _Bars(configs) as bars:
+            yield bars.observe
+
+
+def _print_json(config: Configuration, event: str, details: dict[str, Any]) -> None:
+    line = {"event": event, "run": config.folder_name(), **details}
+    typer.echo(json.dumps(plain(line, "event")))
+
+
+def _print_tasks(config: Configuration, event: str, details: dict[str, Any]) -> None:
+    """For a log file: a line for each evaluation."""
+    if event == "evaluation":
+        typer.echo(f"{config.folder_name()}: {config.news(event, details)}", err=True)
+
+
+class _Bars:
+    """A moving line for each run that is being made, and one for all together."""
+
+    def __init__(self, configs: Sequence[Configuration]) -> None:
+        self.console = Console(stderr=True)
+        self.progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=24),
+            TimeRemainingColumn(elapsed_when_finished=True),
+            TextColumn("{task.fields[note]}"),
+            console=self.console,
+            transient=True,
+        )
+        self.total = len({config.fingerprint() for config in configs})
+        self.lines: dict[str, TaskID] = {}
+
+    def __enter__(self) -> _Bars:
+        self.progress.start()
+        if self.total > 1:
+            self.all = self.progress.add_task("all runs", total=self.total, note="")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.progress.stop()
+
+    def observe(self, config: Configuration, event: str, details: dict[str, Any]) -> None:
+        """Move the lines."""
+        key = config.fingerprint()
+        if event == "run_begins":
+            name = f"{config.method} seed {config.seed}"
+            self.lines[key] = self.progress.add_task(name, total=1.0, note="preparing")
+        elif event == "run_ends":
+            self._end(config, details)
+        elif event == "step":
+            done, note = config.share_done(details), config.news(event, details)
+            self.progress.update(self.lines[key], completed=done, note=note)
+        elif event == "evaluation":
+            self.progress.update(self.lines[key], note=config.news(event, details))
+
+    def _end(self, config: Configuration, details: dict[str, Any]) -> None:
+        line = self.lines.pop(config.fingerprint(), None)
+        if line is not None:
+            self.progress.remove_task(line)
+        if self.total > 1:
+            self.progress.advance(self.all)
+        if details["state"] not in ("made", "done"):
+            self.console.print(f"{config.folder_name()}: {details['state']}", highlight=False)

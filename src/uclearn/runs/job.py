@@ -1,0 +1,244 @@
+"""A job: one run to be made, and making it, from its configuration to its summary.
+
+The run is recorded in its folder, resumable, and the same for the same seed. Jobs travel between
+processes and machines as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import torch
+
+from uclearn.errors import DataError, SettingError, UclearnError
+from uclearn.methods.contract import Method
+from uclearn.ranks import Ranks, present
+from uclearn.runs.config import Configuration
+from uclearn.runs.kind import Kind, Learned, kind_named, read_config
+from uclearn.session import Observer, StoppedError
+from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
+from uclearn.storage.lock import FolderBusyError
+from uclearn.storage.recorder import (
+    RunRecorder,
+    environment,
+    forget_peak,
+    open_run,
+    peak_memory,
+)
+from uclearn.storage.records import (
+    CONFIG_NAME,
+    SUMMARY_NAME,
+    Summary,
+    read_document,
+    read_summary,
+)
+
+State = Literal["done", "made", "busy", "failed", "stopped"]
+"""Of a run: `done` before, `made` now, `busy` elsewhere, `failed`, or `stopped` by the user."""
+Outcome = tuple[State, str]
+"""What became of a run, and why."""
+Tell = Callable[[str, dict[str, Any]], None]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A run to be made: what it is made from, where, and by which means."""
+
+    config: Configuration
+    """All that decides the result."""
+    folder: Path
+    """Where it is recorded; made if absent."""
+    data: Path | None = None
+    """The folder that holds the data sets."""
+    device: str | None = None
+    """To learn on, as torch names it; None: a GPU if there is one, else the CPU."""
+    threads: int | None = None
+    """Cores to use; None: as many as torch does."""
+    checkpoint_seconds: float = 30.0
+    """How much work a crash may cost."""
+    command: str | None = None
+    """What was typed, to be noted in the summary."""
+    remote: str | None = None
+    """A URL where runs are kept; None: the folder is all there is."""
+
+    @property
+    def kind(self) -> Kind[Configuration]:
+        """Of its run."""
+        return kind_named(self.config.kind_name)
+
+    def to_json(self) -> str:
+        """On one line."""
+        plain = {**vars(self), "config": self.config.document(), "folder": str(self.folder)}
+        return json.dumps({**plain, "data": None if self.data is None else str(self.data)})
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Back from `to_json`."""
+        plain = json.loads(text)
+        data = None if plain["data"] is None else Path(plain["data"])
+        config, folder = read_config(plain["config"]), Path(plain["folder"])
+        return cls(**{**plain, "config": config, "folder": folder, "data": data})
+
+    def __reduce__(self) -> Any:
+        # types of settings are made while the program runs, so pickle cannot name them
+        return Job.from_json, (self.to_json(),)
+
+
+def execute(job: Job, tell: Tell) -> Outcome:
+    """Make the run in this process; whatever goes wrong is an outcome, too."""
+    if job.remote is not None:
+        from uclearn.runs.remote import execute_remote
+
+        return execute_remote(job, job.remote, tell)
+    state: State = "done"  # perhaps by another process, since it was ordered
+
+    def tell_first(event: str, details: dict[str, Any]) -> None:
+        nonlocal state
+        state = "made"
+        tell(event, details)
+
+    if job.threads is not None:
+        torch.set_num_threads(job.threads)
+    try:
+        run(job, tell_first)
+    except FolderBusyError as error:
+        return "busy", str(error)
+    except (StoppedError, KeyboardInterrupt) as error:
+        return "stopped", str(error) or "stopped as asked"
+    except UclearnError as error:
+        return "failed", " ".join(str(error).split())
+    except Exception as error:  # a mistake of ours: other runs go on, and nothing is hidden
+        job.folder.mkdir(parents=True, exist_ok=True)
+        trace = job.folder / "error.txt"
+        trace.write_text(traceback.format_exc())
+        return "failed", f"{type(error).__name__}: {error} (see {trace})"
+    return state, ""
+
+
+def run(job: Job, observer: Observer | None = None) -> Summary:
+    """Make the run, go on with it, or return its summary if it is done.
+
+    Processes that learn one model (see `uclearn.ranks`) all call this; the first alone writes.
+
+    Args:
+        job: the run. Another process at work in its folder is an error.
+        observer: told what happens (see `uclearn.training.learn` and `uclearn.rl.session.learn`).
+    """
+    ranks, folder = present(), job.folder
+    if ranks.size > 1 and not job.kind.many_processes:
+        raise SettingError(
+            f"Reinforcement learning is made by one process, got {ranks.size}. Start it "
+            "without torchrun; it divides its environments among processes of its own."
+        )
+    done = ranks.is_first and is_done(folder, job.config)
+    if ranks.any(done)[0]:
+        return finished_summary(folder)
+    document = _begun_document(folder, job.config)
+    with _opened(job, document, ranks) as recorder:
+        if ranks.any(recorder is not None and recorder.summary is not None)[0]:
+            return finished_summary(folder)
+        forget_peak()
+        learned = job.kind.learn(job.config, job, recorder, observer)
+        if recorder is not None:
+            recorder.finish(_summary(job, document, learned))
+            # it has served its purpose
+            previous_of(folder / CHECKPOINT_NAME).unlink(missing_ok=True)
+        ranks.wait()  # until the summary stands
+    return finished_summary(folder)
+
+
+def is_done(folder: Path, config: Configuration) -> bool:
+    """Whether `folder` holds the complete run of that configuration."""
+    return read_summary(folder) is not None and _stored(folder) == config.fingerprint()
+
+
+def finished_summary(folder: Path) -> Summary:
+    """The summary of a run that is done, as it stands on the disk."""
+    summary = read_summary(folder)
+    if summary is None:
+        raise DataError(f"The run in {folder} is not complete. `uclearn resume {folder}` goes on.")
+    return summary
+
+
+def parameter_count(method: Method) -> int:
+    """Numbers that a method must keep after a task to learn the next one, the network included.
+
+    Every floating-point tensor of its state counts, down to vectors; single numbers (a weight of a
+    term, a counter) do not. Nor does a tensor that is zero throughout, such as SI's path integral
+    between two tasks: it begins at zero anyway.
+
+    >>> from torch import nn
+    >>> parameter_count(Method(nn.Linear(3, 2)))
+    8
+    """
+    return sum(
+        tensor.numel()
+        for tensor in method.state_dict().values()
+        if tensor.is_floating_point() and tensor.dim() > 0 and bool(tensor.any())
+    )
+
+
+def _stored(folder: Path) -> str | None:
+    """The fingerprint of the run that was begun in `folder`; None: there is none that can be read
+    by this version. Of a finished run the summary alone may have been kept."""
+    begun = read_document(folder / CONFIG_NAME, "config") or read_document(
+        folder / SUMMARY_NAME, "summary"
+    )
+    if begun is None:
+        return None
+    try:
+        return read_config(begun["config"]).fingerprint()
+    except ValueError:  # settings that this version does not know
+        return None
+
+
+def _begun_document(folder: Path, config: Configuration) -> Mapping[str, Any]:
+    """What the record of a run says it is made from: `config`, or, where the same run was begun
+    with a note worded differently, its own words."""
+    begun = read_document(folder / CONFIG_NAME, "config")
+    if begun is None or _stored(folder) != config.fingerprint():
+        return config.document()
+    document: Mapping[str, Any] = begun["config"]
+    return document
+
+
+@contextmanager
+def _opened(job: Job, document: Mapping[str, Any], ranks: Ranks) -> Iterator[RunRecorder | None]:
+    """The run's record, for the first process; the others have none."""
+    if not ranks.is_first:
+        yield None
+        return
+    doing = f"uclearn {job.kind.command} {job.config.folder_name()}"
+    with open_run(job.folder, document, doing) as recorder:
+        yield recorder
+
+
+def _summary(job: Job, document: Mapping[str, Any], learned: Learned) -> Summary:
+    made = environment()
+    size, device = present().size, next(learned.method.parameters()).device
+    return Summary(
+        config=document,
+        accuracy_matrix=learned.accuracy_matrix,
+        average_accuracy=learned.average_accuracy,
+        forgetting=learned.forgetting,
+        seconds=learned.seconds,
+        peak_memory=peak_memory(),
+        parameters_kept=parameter_count(learned.method),
+        versions=made["versions"],
+        git_commit=made["git_commit"],
+        machine=made["machine"],
+        extra={
+            **learned.extra,
+            "threads": torch.get_num_threads(),
+            # what is not one process on a CPU
+            **({"processes": size} if size > 1 else {}),
+            **({} if device.type == "cpu" else {"device": device.type}),
+            **({} if job.command is None else {"command": job.command}),
+        },
+    )

@@ -1,0 +1,235 @@
+"""Supervised learning as a kind of run: its configuration, and the presets its values come from.
+
+`paper` follows the paper to the letter, and its authors' program where the paper is silent. `best`
+starts from there and takes what we found to be better. What neither the paper nor the program has
+(the digits; MAS, RWalk, LwF, joint training, replay) is ours in both, and says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any, Literal, Self
+
+from pydantic import Field, create_model, field_validator
+from pydantic import model_validator as after_validation
+
+from uclearn.errors import SettingError
+from uclearn.methods.registry import parts
+from uclearn.paper import settings as published
+from uclearn.paper.ours import BEST, TUNED, for_digits
+from uclearn.paper.settings import TABLE, Values, of
+from uclearn.runs.config import Configuration, Settings, check_preset, fields_of, validated
+from uclearn.runs.kind import Document, Kind
+from uclearn.runs.prepare import fixed_network, learn_tasks
+from uclearn.tasks.benchmarks import absent_data, benchmark
+from uclearn.training.plan import Plan
+
+_NOT_OF_THE_EXPERIMENT = ("seed", "checkpoint_seconds")
+"""Fields of `Plan` that follow from the run, or that change no result."""
+
+
+class NetworkSettings(Settings):
+    """The network, as far as the benchmark leaves a choice (`uclearn.runs.prepare`)."""
+
+    hidden: tuple[int, ...] = ()
+    """Width of each hidden layer; empty for the convolutional networks, which are fixed."""
+    dropout: float = 0.0
+    """After each hidden layer."""
+    input_dropout: float = 0.0
+
+
+class DataSettings(Settings):
+    """The data, as far as the benchmark leaves a choice."""
+
+    split_after_augmentation: bool = False
+    """Omniglot only: split as the authors did, copies of one drawing standing on both sides."""
+    copies: int | None = Field(default=None, ge=0)
+    """Omniglot only: how many turned and shifted copies a drawing has; None: the paper's 20."""
+    judge: Literal["test", "validation"] = "test"
+    """What accuracies are measured on. Tuning must not look at the test data."""
+
+
+@cache
+def plan_settings() -> type[Settings]:
+    """`Plan` without its seed (the run has one) and without what changes no result.
+
+    >>> plan_settings()().model_dump()["batch_size"]
+    256
+    """
+    fields = fields_of(Plan, _NOT_OF_THE_EXPERIMENT)
+    return create_model("PlanSettings", __base__=Settings, **fields)
+
+
+class RunConfig(Configuration):
+    """One run of supervised learning: a benchmark, a method, a seed, and every setting.
+
+    >>> from uclearn.runs import resolve
+    >>> config = resolve("permuted-mnist", "ucl", preset="paper")
+    >>> config.setting("ucl", "beta"), config.make_plan().epochs
+    (0.03, 100)
+    >>> RunConfig.from_json(config.to_json()) == config
+    True
+    """
+
+    kind_name = "supervised"
+    network: NetworkSettings = NetworkSettings()
+    data: DataSettings = DataSettings()
+
+    @field_validator("benchmark")
+    @classmethod
+    def _known_benchmark(cls, name: str) -> str:
+        return benchmark(name).name
+
+    @field_validator("plan", mode="before")
+    @classmethod
+    def _typed_plan(cls, value: object) -> Settings:
+        return validated(plan_settings(), value, "plan")
+
+    @after_validation(mode="after")
+    def _makes_sense(self) -> Self:
+        _check_tasks(self.benchmark, self.tasks)
+        check_network(self.benchmark, self.network)
+        _check_plan(self.make_plan())
+        self.check_method()
+        return self
+
+    def task_count(self) -> int:
+        """How many tasks are learned."""
+        return self.tasks or benchmark(self.benchmark).tasks
+
+    def document(self) -> dict[str, Any]:
+        """As it stands in config.json; `copies` came later, and stands there if it was chosen."""
+        document = super().document()
+        if self.data.copies is None:
+            del document["data"]["copies"]
+        return document
+
+    def share_done(self, step: Mapping[str, Any]) -> float:
+        """How much of the run is over at a `step` event, 0 to 1."""
+        within = step["epoch"] + step["batch"] / step["batches"]
+        return float((step["task"] + within / self.make_plan().epochs) / self.task_count())
+
+    def news(self, event: str, details: Mapping[str, Any]) -> str:
+        """An event in a few words; empty: nothing to tell."""
+        if event == "step":
+            return f"task {details['task'] + 1}/{self.task_count()} loss {details['loss']:.3f}"
+        if event == "evaluation":
+            seen = details["scores"][: details["task"] + 1]
+            learned = f"{details['task'] + 1}/{self.task_count()}"
+            return f"task {learned}, accuracy {sum(seen) / len(seen):.3f}"
+        return ""
+
+    def make_plan(self, checkpoint_seconds: float = 30.0) -> Plan:
+        """The plan, with the run's seed."""
+        return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
+
+
+def check_network(name: str, settings: NetworkSettings) -> None:
+    """Refuse what the benchmark's network cannot be."""
+    for key in ("dropout", "input_dropout"):
+        share = getattr(settings, key)
+        if not 0 <= share < 1:
+            raise SettingError(
+                f"`network.{key}` must be 0 or greater and less than 1, got {share}. It is the "
+                "share of values that are set to 0 while training."
+            )
+    if fixed_network(name) is not None:
+        if settings != NetworkSettings():
+            raise SettingError(
+                f"`network` must be left as it is for {name}, got {settings}. Its network is the "
+                "convolutional one of the paper's supplement."
+            )
+    elif not settings.hidden or min(settings.hidden) < 1:
+        raise SettingError(
+            f"`network.hidden` must hold the width of at least one hidden layer, each at least 1, "
+            f"got {list(settings.hidden)}."
+        )
+
+
+def _check_tasks(name: str, tasks: int | None) -> None:
+    chosen = benchmark(name)
+    if tasks is None or (tasks >= 1 and (chosen.free or tasks <= chosen.tasks)):
+        return
+    bound = "be at least 1" if chosen.free else f"lie between 1 and {chosen.tasks}"
+    raise SettingError(f"`tasks` must {bound} for {name}, got {tasks}.")
+
+
+def _check_plan(plan: Plan) -> None:
+    if plan.clip_norm is not None and not plan.clip_norm > 0:
+        raise SettingError(
+            f"`plan.clip_norm` must be greater than 0, got {plan.clip_norm}. It is the largest "
+            "norm of the gradient; none leaves gradients as they are."
+        )
+    # asked here and not of torch: building an optimiser for the first time takes a second
+    for key in ("momentum", "weight_decay"):
+        if not getattr(plan, key) >= 0:
+            raise SettingError(
+                f"`plan.{key}` must be 0 or greater, got {getattr(plan, key)}. It is a setting of "
+                "the optimiser."
+            )
+
+
+_PUBLISHED = {
+    "ucl": published.ucl,
+    "ewc": published.ewc,
+    "si": published.si,
+    "hat": published.hat,
+    "vcl": published.vcl,
+    "coreset": published.coreset,
+}
+
+
+def preset(name: str, method: str, which: str = "best") -> Values:
+    """What a preset says, by dotted key, each value with its source.
+
+    Args:
+        name: of the benchmark.
+        method: such as `ucl` or `vcl+coreset`.
+        which: `best` or `paper`.
+
+    >>> preset("permuted-mnist", "ucl", "paper")["ucl.beta"]
+    (0.03, 'paper, supplement 5.1.1')
+    """
+    check_preset(which)
+    benchmark(name)
+    own, *wrappers = parts(method)
+    if name not in TABLE:
+        return for_digits(name, own, wrappers)
+    values = published.plan(name, own) | published.network(name, own)
+    for part in (own, *wrappers):
+        if part in _PUBLISHED:
+            values |= _PUBLISHED[part](name)
+        if which == "best":
+            values |= BEST.get(part, {}) | TUNED.get((name, part), {})
+    if which == "paper" and name == "omniglot":
+        values |= of("data", published.PROGRAM, split_after_augmentation=True)
+    return values
+
+
+def shrink_epochs(document: Document, scale: float) -> None:
+    """Cut everything that counts epochs to the share `scale`, down to one at the least."""
+    for settings in (document["plan"], *document["settings"].values()):
+        for key, value in settings.items():
+            if key.endswith("epochs") and value:
+                settings[key] = max(1, round(value * scale))
+
+
+SUPERVISED = Kind(
+    name="supervised",
+    config=RunConfig,
+    groups=lambda: {
+        "plan": plan_settings(),
+        "network": NetworkSettings,
+        "settings": None,
+        "data": DataSettings,
+    },
+    preset=preset,
+    default_preset="best",
+    shrink=shrink_epochs,
+    check_method=parts,
+    absent_data=lambda config, folder: absent_data(config.benchmark, folder),
+    learn=learn_tasks,
+    command="run",
+    many_processes=True,
+)
