@@ -6,7 +6,6 @@ says. Everything else (jobs, grids, engines, records, commands) knows no differe
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -80,8 +79,3 @@ def read_config(document: Mapping[str, Any]) -> Configuration:
     """The configuration in a document, such as config.json holds; one of reinforcement learning
     says so in its `kind`."""
     return kind_named(document.get("kind", "supervised")).config.from_document(document)
-
-
-def read_config_json(text: str) -> Configuration:
-    """The configuration that `Configuration.to_json` wrote."""
-    return read_config(json.loads(text))
