@@ -48,4 +48,4 @@ def test_a_passage_counts_what_is_called_of_ours_and_nothing_else() -> None:
 def test_learning_an_update_passes_the_gate_and_the_loop() -> None:
     import_all()
     learn, _ = CALLS["Learner.learn"]
-    assert {"live/gate.py", "live/learner.py", "methods/ucl.py"} <= learn().functions.keys()
+    assert {"live/gate.py", "live/learner.py", "training/loop.py"} <= learn().functions.keys()

@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian.layers import softplus_inverse
-from uclearn.gaussian.norms import tracking_norms
 from uclearn.methods.contract import Method
 from uclearn.methods.ewc import EWC
 from uclearn.methods.finetuning import FineTuning
@@ -22,6 +21,7 @@ from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
+from uclearn.methods.ucl.batch_norm import tracking_norms
 from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor
 from uclearn.surgery.anatomy import Anatomy
 from uclearn.surgery.resize import NEW, Cut, Cuts, cut_values, pick

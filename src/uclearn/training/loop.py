@@ -179,7 +179,8 @@ class TaskLoop:
 
     def _end_epoch(self) -> dict[str, Any]:
         network = self.method.model
-        self.ranks.copy_first_([*network.parameters(), *network.buffers()])
+        if self.ranks.size > 1:
+            self.ranks.copy_first_([*network.parameters(), *network.buffers()])
         mean_loss = self.loss_sum / max(self.examples_seen, 1)
         if not math.isfinite(mean_loss):
             raise TaskError(

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.gaussian import convert, use_means
-from uclearn.gaussian.norms import (
-    SteadyBatchNorm,
+from uclearn.gaussian.norms import SteadyBatchNorm
+from uclearn.methods.ucl.batch_norm import (
     borrowed_statistics,
     reestimate,
     restore_statistics,
