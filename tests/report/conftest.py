@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.pages import Element, parse
-from tests.report.runs import config, matrix, nodes, write_run, write_study
+from tests.report.runs import config, matrix, nodes, write_comparison, write_run
 from uclearn.report import write_report
 
 
@@ -14,7 +14,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Three methods and three ablations with three seeds each; scaled runs of the paper's
     benchmark with one seed; an incomplete run."""
     folder = tmp_path_factory.mktemp("runs")
-    write_study(folder / "digits")
+    write_comparison(folder / "digits")
     for method in ("ucl", "ewc"):
         wanted = config(method, benchmark="permuted-mnist", preset="paper", scale=0.05, tasks=4)
         write_run(

@@ -109,7 +109,7 @@ def write_run(
     return folder
 
 
-def write_study(folder: Path, seeds: int = 3, tasks: int = 5) -> Path:
+def write_comparison(folder: Path, seeds: int = 3, tasks: int = 5) -> Path:
     """UCL, EWC, fine-tuning and the three ablations on one benchmark, as a grid would leave it."""
     methods = {
         "ucl": (0.97, 0.03, 2000),

@@ -168,7 +168,7 @@ def luminance(color: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_the_legend_hides_a_method_in_all_figures_of_its_study(driver: Chrome) -> None:
+def test_the_legend_hides_a_method_in_all_figures_of_its_comparison(driver: Chrome) -> None:
     chart = chart_of(driver, AVERAGE)
     lines = ".scatterlayer .trace"
     before = len(chart.find_elements(By.CSS_SELECTOR, lines))

@@ -7,18 +7,18 @@ import pytest
 from tests.report.runs import config, write_run
 from uclearn.measures.accuracy import Table
 from uclearn.report.claims import claims
-from uclearn.report.groups import Study, collect, studies
+from uclearn.report.groups import Comparison, collect, comparisons
 
 Rows = list[list[float | None]]
 
 
-def one_study(folder: Path) -> Study:
-    (study,) = studies(collect([folder]).complete)
-    return study
+def one_comparison(folder: Path) -> Comparison:
+    (comparison,) = comparisons(collect([folder]).complete)
+    return comparison
 
 
-def verdicts(study: Study) -> dict[str, str]:
-    return {claim.text: claim.verdict.strip("*") for claim in claims(study)}
+def verdicts(comparison: Comparison) -> dict[str, str]:
+    return {claim.text: claim.verdict.strip("*") for claim in claims(comparison)}
 
 
 @pytest.mark.parametrize(
@@ -31,7 +31,7 @@ def test_the_papers_number_is_reached_or_not(
     rows: Rows = [[accuracy] * 10 for _ in range(10)]
     wanted = config("ucl", benchmark="permuted-mnist", tasks=10, epochs=epochs)
     write_run(tmp_path, wanted, rows)
-    assert verdicts(one_study(tmp_path)) == {"UCL reaches the paper’s 94.5\xa0%.": verdict}
+    assert verdicts(one_comparison(tmp_path)) == {"UCL reaches the paper’s 94.5\xa0%.": verdict}
 
 
 @pytest.mark.parametrize(
@@ -45,7 +45,7 @@ def test_an_order_is_claimed_only_beyond_chance(
         for method, value in (("ucl", 0.8 + 0.01 * seed), ("ewc", rival)):
             wanted = config(method, seed, benchmark="permuted-mnist", tasks=1)
             write_run(tmp_path / f"{method}{seed}", wanted, [[value]])
-    assert verdicts(one_study(tmp_path))["UCL is ahead of EWC."] == verdict
+    assert verdicts(one_comparison(tmp_path))["UCL is ahead of EWC."] == verdict
 
 
 def switched(name: str | None) -> dict[str, bool]:
@@ -76,7 +76,7 @@ def test_the_ablations_show_what_the_paper_says_or_not(
         for name, rows in outcomes.items():
             wanted = config("ucl", seed, settings=switched(name), tasks=4)
             write_run(tmp_path / f"{name}{seed}", wanted, rows)
-    found = verdicts(one_study(tmp_path))
+    found = verdicts(one_comparison(tmp_path))
     assert len(found) == 2
     assert set(found.values()) == {verdict}
 
@@ -85,7 +85,7 @@ def test_one_seed_decides_nothing(tmp_path: Path) -> None:
     for name, old in ((None, 0.8), ("freeze", 0.1)):
         wanted = config("ucl", settings=switched(name), tasks=4)
         write_run(tmp_path / str(name), wanted, four_tasks(old, 0.8))
-    assert set(verdicts(one_study(tmp_path)).values()) == {"Not decided"}
+    assert set(verdicts(one_comparison(tmp_path)).values()) == {"Not decided"}
 
 
 @pytest.mark.parametrize(
@@ -105,5 +105,6 @@ def test_a_layer_that_turns_back_is_told_from_one_that_trembles(
     found = {"1": course, "2": course, "3": course}
     monkeypatch.setattr("uclearn.report.claims.spreads", lambda _: found)
     assert (
-        verdicts(one_study(tmp_path))["Layer 2 does not change in one direction only."] == verdict
+        verdicts(one_comparison(tmp_path))["Layer 2 does not change in one direction only."]
+        == verdict
     )

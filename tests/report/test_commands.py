@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.report.runs import config, matrix, write_run
 from uclearn.report.commands import commands, rebuilt
-from uclearn.report.groups import collect, studies
+from uclearn.report.groups import collect, comparisons
 
 TYPED = "uclearn compare permuted-digits --methods all --seeds 2"
 
@@ -13,8 +13,8 @@ def test_what_was_typed_is_shown_once(tmp_path: Path) -> None:
     for seed in (0, 1):
         scores = matrix(2, 0.9, 0.1, seed)
         write_run(tmp_path / str(seed), config(seed=seed), scores, extra={"command": TYPED})
-    (study,) = studies(collect([tmp_path]).complete)
-    assert commands(study.groups[0]) == [TYPED]
+    (comparison,) = comparisons(collect([tmp_path]).complete)
+    assert commands(comparison.groups[0]) == [TYPED]
 
 
 def test_otherwise_the_configuration_is_spelled_out() -> None:

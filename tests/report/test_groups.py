@@ -10,43 +10,46 @@ import pytest
 from tests.report.runs import config, matrix, write_run
 from uclearn.errors import DataError
 from uclearn.report.chart import color, glyph, symbol
-from uclearn.report.groups import STYLES, Study, collect, studies, tasks_done
+from uclearn.report.groups import STYLES, Comparison, collect, comparisons, tasks_done
 
 
-def read(folder: Path, *wanted: dict[str, Any]) -> list[Study]:
-    """The studies made of runs with these configurations, the first the most accurate."""
+def read(folder: Path, *wanted: dict[str, Any]) -> list[Comparison]:
+    """The comparisons made of runs with these configurations, the first the most accurate."""
     for number, one in enumerate(wanted):
         scores = matrix(one["tasks"], 0.95 - 0.02 * number, 0.01, one["seed"])
         write_run(folder / f"run-{number}", one, scores)
-    return studies(collect([folder]).complete)
+    return comparisons(collect([folder]).complete)
 
 
 def test_seeds_of_one_configuration_are_one_group(tmp_path: Path) -> None:
-    (study,) = read(tmp_path, config(seed=2), config(seed=0), config(seed=1))
-    (group,) = study.groups
+    (comparison,) = read(tmp_path, config(seed=2), config(seed=0), config(seed=1))
+    (group,) = comparison.groups
     assert group.seeds == [0, 1, 2]
     assert group.label == "UCL"
 
 
 def test_two_values_of_beta_are_two_lines_named_by_it(tmp_path: Path) -> None:
     made = [config(seed=s, settings={"beta": b, "alpha": 1}) for b in (0.03, 0.3) for s in (0, 1)]
-    (study,) = read(tmp_path, *made)
-    assert {g.label: len(g.runs) for g in study.groups} == {
+    (comparison,) = read(tmp_path, *made)
+    assert {g.label: len(g.runs) for g in comparison.groups} == {
         "UCL (beta = 0.03)": 2,
         "UCL (beta = 0.3)": 2,
     }
 
 
 def test_a_difference_anywhere_in_the_configuration_separates(tmp_path: Path) -> None:
-    (study,) = read(tmp_path, config(epochs=20), config(seed=1, epochs=30))
-    assert [group.label for group in study.groups] == ["UCL (epochs = 20)", "UCL (epochs = 30)"]
+    (comparison,) = read(tmp_path, config(epochs=20), config(seed=1, epochs=30))
+    assert [group.label for group in comparison.groups] == [
+        "UCL (epochs = 20)",
+        "UCL (epochs = 30)",
+    ]
 
 
 def test_the_note_of_what_was_changed_does_not_separate(tmp_path: Path) -> None:
     """It repeats in words what the settings say, and may be worded differently."""
     one, other = config(seed=0) | {"changed": ["a=1"]}, config(seed=1) | {"changed": ["a=1.0"]}
-    (study,) = read(tmp_path, one, other)
-    assert len(study.groups) == 1
+    (comparison,) = read(tmp_path, one, other)
+    assert len(comparison.groups) == 1
 
 
 def test_scaled_runs_are_never_beside_full_ones(tmp_path: Path) -> None:
@@ -61,9 +64,9 @@ def test_runs_for_tuning_are_never_beside_those_on_test_data(tmp_path: Path) -> 
     assert (full.mark, marked.mark) == ("", "on validation data")
 
 
-def test_other_benchmarks_and_numbers_of_tasks_are_studies_of_their_own(tmp_path: Path) -> None:
+def test_other_benchmarks_and_numbers_of_tasks_are_comparisons_of_their_own(tmp_path: Path) -> None:
     found = read(tmp_path, config(), config(tasks=3), config(benchmark="split-mnist"))
-    assert [study.name for study in found] == [
+    assert [comparison.name for comparison in found] == [
         "Permuted digits, 5 tasks",
         "Permuted digits, 3 tasks",
         "Split MNIST, 5 tasks",
@@ -71,40 +74,40 @@ def test_other_benchmarks_and_numbers_of_tasks_are_studies_of_their_own(tmp_path
 
 
 def test_the_best_is_first_and_ucl_the_reference(tmp_path: Path) -> None:
-    (study,) = read(tmp_path, config("ewc"), config("ucl"), config("finetuning"))
-    assert [group.method for group in study.groups] == ["ewc", "ucl", "finetuning"]
-    assert study.reference.method == "ucl"
+    (comparison,) = read(tmp_path, config("ewc"), config("ucl"), config("finetuning"))
+    assert [group.method for group in comparison.groups] == ["ewc", "ucl", "finetuning"]
+    assert comparison.reference.method == "ucl"
 
 
 def test_an_ablation_is_not_the_reference_and_has_its_own_place(tmp_path: Path) -> None:
     on = {"freeze": True, "inflate": True, "upper_freeze": True}
-    (study,) = read(
+    (comparison,) = read(
         tmp_path, config(settings=on | {"freeze": False}), config(settings=on), config("ewc")
     )
-    assert study.reference.label == "UCL"
-    assert [group.label for group in study.compared] == ["UCL", "EWC"]
-    assert study.groups[0].label == "UCL (without eq. (5))"
+    assert comparison.reference.label == "UCL"
+    assert [group.label for group in comparison.compared] == ["UCL", "EWC"]
+    assert comparison.groups[0].label == "UCL (without eq. (5))"
 
 
 def test_without_ucl_the_best_is_the_reference(tmp_path: Path) -> None:
-    (study,) = read(tmp_path, config("ewc"), config("si"))
-    assert study.reference.method == "ewc"
+    (comparison,) = read(tmp_path, config("ewc"), config("si"))
+    assert comparison.reference.method == "ewc"
 
 
-def test_a_method_looks_the_same_in_every_study(tmp_path: Path) -> None:
+def test_a_method_looks_the_same_in_every_comparison(tmp_path: Path) -> None:
     both = read(
         tmp_path,
         *(config(method) for method in ("si", "ucl", "ewc")),
         *(config(method, benchmark="split-mnist") for method in ("ewc", "finetuning", "ucl")),
     )
-    styles = [{group.method: group.style for group in study.groups} for study in both]
+    styles = [{group.method: group.style for group in comparison.groups} for comparison in both]
     assert styles[0]["ewc"] == styles[1]["ewc"]
     assert styles[0]["ucl"] == styles[1]["ucl"] == 0
 
 
-def test_groups_of_one_study_look_different(tmp_path: Path) -> None:
-    (study,) = read(tmp_path, *(config(settings={"beta": k}) for k in range(STYLES)))
-    assert sorted(group.style for group in study.groups) == list(range(STYLES))
+def test_groups_of_one_comparison_look_different(tmp_path: Path) -> None:
+    (comparison,) = read(tmp_path, *(config(settings={"beta": k}) for k in range(STYLES)))
+    assert sorted(group.style for group in comparison.groups) == list(range(STYLES))
     assert len({(color(style), symbol(style)) for style in range(STYLES)}) == STYLES
     assert len({(color(style), glyph(style)) for style in range(STYLES)}) == STYLES
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.report.pages import SCALED, Element, made, rows, section_of, specs
-from tests.report.runs import config, matrix, write_run, write_study
+from tests.report.runs import config, matrix, write_comparison, write_run
 from uclearn.report import MissingPlotlyError, write_report
 
 
@@ -60,7 +60,7 @@ def test_configurations_of_other_programs_are_shown_too(tmp_path: Path) -> None:
 
 
 def test_the_same_runs_make_the_same_page(tmp_path: Path) -> None:
-    write_study(tmp_path / "runs", seeds=1, tasks=3)
+    write_comparison(tmp_path / "runs", seeds=1, tasks=3)
     for name in ("a", "b"):
         write_report([tmp_path / "runs"], tmp_path / "new" / f"{name}.html")
     both = [(tmp_path / "new" / f"{name}.html").read_bytes() for name in ("a", "b")]
@@ -77,7 +77,7 @@ def test_without_plotly_the_error_says_how_to_install_it(
 
 
 def test_a_report_needs_no_torch(tmp_path: Path) -> None:
-    write_study(tmp_path, seeds=1, tasks=2)
+    write_comparison(tmp_path, seeds=1, tasks=2)
     code = (
         "import sys; from pathlib import Path; from uclearn.report import write_report; "
         f"write_report([Path({str(tmp_path)!r})], Path({str(tmp_path / 'r.html')!r})); "

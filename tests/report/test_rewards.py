@@ -13,7 +13,7 @@ from tests.report.runs import config, write_run
 from uclearn.report import write_report
 from uclearn.report.claims import reward_claims
 from uclearn.report.commands import rebuilt
-from uclearn.report.groups import Study, collect, studies
+from uclearn.report.groups import Comparison, collect, comparisons
 from uclearn.report.rewards import (
     Rewards,
     cumulative_by_seed,
@@ -43,9 +43,9 @@ def write(folder: Path, method: str, returns: list[list[float]], seed: int = 0) 
     write_run(folder / f"{method}{seed}", wanted, [], extra=extra)
 
 
-def study_of(folder: Path) -> Study:
-    (study,) = studies(collect([folder]).complete)
-    return study
+def comparison_of(folder: Path) -> Comparison:
+    (comparison,) = comparisons(collect([folder]).complete)
+    return comparison
 
 
 def test_the_sum_is_that_of_the_normalised_rewards() -> None:
@@ -69,19 +69,19 @@ def test_the_yardstick_is_ewc_then_what_is_stored_then_all_runs(
     assert yardstick(runs).ranges == [(0.0, 100.0), (0.0, 50.0)]
 
 
-def test_a_study_says_what_each_method_earned(tmp_path: Path) -> None:
+def test_a_comparison_says_what_each_method_earned(tmp_path: Path) -> None:
     for seed in range(2):
         write(tmp_path, "ucl", UCL, seed)
         write(tmp_path, "ewc", EWC, seed)
-    study = study_of(tmp_path)
-    assert study.name == "Reinforcement learning, paper-4, 2 tasks"
-    assert yardstick_of(study).ranges == [(0.0, 10.0), (-2.0, 2.0)]
-    found = {group.method: estimate for group, estimate in final_rewards(study)}
+    comparison = comparison_of(tmp_path)
+    assert comparison.name == "Reinforcement learning, paper-4, 2 tasks"
+    assert yardstick_of(comparison).ranges == [(0.0, 10.0), (-2.0, 2.0)]
+    found = {group.method: estimate for group, estimate in final_rewards(comparison)}
     assert found["ucl"] is not None
     assert found["ucl"].mean == pytest.approx(1.65)
     assert found["ewc"] is not None
     assert found["ewc"].mean == pytest.approx(0.4 + 1.0)
-    assert "UCL 1.65" in rewards_headline(study)
+    assert "UCL 1.65" in rewards_headline(comparison)
 
 
 def test_the_page_and_the_tables_hold_the_numbers(tmp_path: Path) -> None:
@@ -118,19 +118,19 @@ def test_who_keeps_the_first_task_is_claimed_beyond_chance_only(
     for seed in range(2):
         write(tmp_path, "ewc", [[100.0], [last[seed], 5.0]], seed)
         write(tmp_path, "finetuning", [[100.0], [50.0 + seed / 2, 5.0]], seed)
-    (claim,) = reward_claims(study_of(tmp_path))
+    (claim,) = reward_claims(comparison_of(tmp_path))
     assert claim.text == "EWC keeps more of the first task’s reward than fine-tuning."
     assert claim.verdict == f"**{verdict}**"
     assert f"returns at the end: {sum(last) / 2:.0f} and 50" in claim.evidence
     write(tmp_path, "ewc", [[100.0], [50.0, 5.0]], 2)
     write(tmp_path, "finetuning", [[100.0], [50.0, 5.0]], 2)
-    assert reward_claims(study_of(tmp_path))[0].verdict == "**Not decided**"
+    assert reward_claims(comparison_of(tmp_path))[0].verdict == "**Not decided**"
 
 
 def test_a_share_of_a_debt_is_no_share(tmp_path: Path) -> None:
     write(tmp_path, "ewc", [[-100.0], [-50.0, 5.0]])
     write(tmp_path, "finetuning", [[-100.0], [-50.0, 5.0]])
-    assert reward_claims(study_of(tmp_path)) == []
+    assert reward_claims(comparison_of(tmp_path)) == []
 
 
 def test_boundaries_are_where_a_task_was_left() -> None:

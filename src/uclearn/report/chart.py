@@ -15,7 +15,7 @@ from html import escape
 from typing import Any, TypeAlias
 
 from uclearn.measures.accuracy import Number, known
-from uclearn.report.groups import COLORS, Group, Study
+from uclearn.report.groups import COLORS, Comparison, Group
 from uclearn.report.html import Html, details, section, tag
 
 Trace: TypeAlias = dict[str, Any]
@@ -155,19 +155,19 @@ def accuracy_axis(lowest: float, highest: float, title: str = "") -> dict[str, A
     return axis | ({"title": {"text": title}} if title else {})
 
 
-def slug(study: Study) -> str:
-    """The address of a study within the page."""
-    words = f"{study.benchmark} {study.tasks} {' '.join(study.marks)}".lower()
+def slug(comparison: Comparison) -> str:
+    """The address of a comparison within the page."""
+    words = f"{comparison.benchmark} {comparison.tasks} {' '.join(comparison.marks)}".lower()
     return "-".join("".join(c if c.isalnum() else " " for c in words).split())
 
 
-def section_of(study: Study, name: str, title: str, *children: str) -> Html:
-    """A section of `study`, marked as its runs are; `name` completes its address."""
-    return section(f"{slug(study)}-{name}", 3, title, *children, note=study.mark)
+def section_of(comparison: Comparison, name: str, title: str, *children: str) -> Html:
+    """A section of `comparison`, marked as its runs are; `name` completes its address."""
+    return section(f"{slug(comparison)}-{name}", 3, title, *children, note=comparison.mark)
 
 
 def figure(
-    study: Study,
+    comparison: Comparison,
     name: str,
     title: str,
     body: Html,
@@ -177,7 +177,7 @@ def figure(
     numbers: Html | None = None,
     saves: bool = False,
 ) -> Html:
-    """A section with one figure of `study`; `name` completes its address.
+    """A section with one figure of `comparison`; `name` completes its address.
 
     `groups` are those in the legend that is printed with it, `numbers` the same as a table,
     `saves` offers the (only) chart as a file.
@@ -187,12 +187,12 @@ def figure(
     if saves:
         below.append(tag("button", {"type": "button", "class": "save"}, "Save as SVG"))
     return section_of(
-        study,
+        comparison,
         name,
         title,
         tag(
             "figure",
-            {"aria-labelledby": f"{slug(study)}-{name}"},
+            {"aria-labelledby": f"{slug(comparison)}-{name}"},
             *parts,
             body,
             tag("figcaption", {}, caption),
@@ -201,12 +201,16 @@ def figure(
     )
 
 
-def legend(study: Study, groups: Sequence[Group]) -> Html:
-    """Which colour and shape is whose: buttons that show and hide it in all figures of `study`."""
+def legend(comparison: Comparison, groups: Sequence[Group]) -> Html:
+    """Which colour and shape is whose: buttons that show and hide it in all its figures."""
     buttons = [
         tag(
             "button",
-            {"type": "button", "aria-pressed": "true", "data-group": study.groups.index(group)},
+            {
+                "type": "button",
+                "aria-pressed": "true",
+                "data-group": comparison.groups.index(group),
+            },
             swatch(group),
             group.label,
         )

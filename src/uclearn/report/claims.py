@@ -9,7 +9,7 @@ from typing import Literal
 from uclearn.measures.capacity import QUANTILES
 from uclearn.measures.statistics import Estimate, paired_difference
 from uclearn.paper.numbers import published
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import Comparison, Group
 from uclearn.report.labels import in_sentence
 from uclearn.report.rewards import Rewards, at_the_end, rewards_by_group, when_learned
 from uclearn.report.sections.accuracy import ablation_families
@@ -31,15 +31,20 @@ class Claim:
     evidence: str
 
 
-def claims(study: Study) -> list[Claim]:
-    """All claims of the paper that the runs of a study confirm, refute or leave open."""
-    return [*_target(study), *_order(study), *_ablations(study), *_histograms(study)]
+def claims(comparison: Comparison) -> list[Claim]:
+    """All claims of the paper that the runs of a comparison confirm, refute or leave open."""
+    return [
+        *_target(comparison),
+        *_order(comparison),
+        *_ablations(comparison),
+        *_histograms(comparison),
+    ]
 
 
-def _target(study: Study) -> Iterator[Claim]:
-    number = published(study.benchmark, "ucl")
-    own = [g for g in study.compared if g.method == "ucl" and g.accuracy is not None]
-    if number is None or number.accuracy is None or not own or study.tasks != number.tasks:
+def _target(comparison: Comparison) -> Iterator[Claim]:
+    number = published(comparison.benchmark, "ucl")
+    own = [g for g in comparison.compared if g.method == "ucl" and g.accuracy is not None]
+    if number is None or number.accuracy is None or not own or comparison.tasks != number.tasks:
         return
     best = max(own, key=_mean)
     epochs = epochs_of(best.config)
@@ -53,13 +58,13 @@ def _target(study: Study) -> Iterator[Claim]:
     )
 
 
-def _order(study: Study) -> Iterator[Claim]:
+def _order(comparison: Comparison) -> Iterator[Claim]:
     """UCL above each method that the paper compares it with."""
-    ucl = study.reference
-    for rival in study.compared:
+    ucl = comparison.reference
+    for rival in comparison.compared:
         if ucl.method != "ucl" or rival.method == "ucl":
             continue
-        if published(study.benchmark, rival.method) is None:
+        if published(comparison.benchmark, rival.method) is None:
             continue
         ahead = ucl.against(rival)
         if ahead is not None:
@@ -70,21 +75,21 @@ def _order(study: Study) -> Iterator[Claim]:
             )
 
 
-def _ablations(study: Study) -> Iterator[Claim]:
-    for family in ablation_families(study):
-        if family[0].is_ablation or study.tasks < 4:
+def _ablations(comparison: Comparison) -> Iterator[Claim]:
+    for family in ablation_families(comparison):
+        if family[0].is_ablation or comparison.tasks < 4:
             continue
         whole = family[0]
         for group in family[1:]:
             switches = ablated(group.config)
             if switches == ["inflate"]:
-                yield _collapse(study, whole, group)
+                yield _collapse(comparison, whole, group)
             elif len(switches) == 1:
-                yield _forgets(study, whole, group)
+                yield _forgets(comparison, whole, group)
 
 
-def _collapse(study: Study, whole: Group, group: Group) -> Claim:
-    late = range(study.tasks // 2, study.tasks)
+def _collapse(comparison: Comparison, whole: Group, group: Group) -> Claim:
+    late = range(comparison.tasks // 2, comparison.tasks)
     first = paired_difference(_at_the_end(group, range(2)), _at_the_end(whole, range(2)))
     later = paired_difference(_when_learned(group, late), _when_learned(whole, late))
     return Claim(
@@ -95,8 +100,8 @@ def _collapse(study: Study, whole: Group, group: Group) -> Claim:
     )
 
 
-def _forgets(study: Study, whole: Group, group: Group) -> Claim:
-    old = range(study.tasks // 2)
+def _forgets(comparison: Comparison, whole: Group, group: Group) -> Claim:
+    old = range(comparison.tasks // 2)
     lost = paired_difference(_at_the_end(group, old), _at_the_end(whole, old))
     return Claim(
         f"{group.label}: old tasks are forgotten.",
@@ -105,10 +110,10 @@ def _forgets(study: Study, whole: Group, group: Group) -> Claim:
     )
 
 
-def _histograms(study: Study) -> Iterator[Claim]:
+def _histograms(comparison: Comparison) -> Iterator[Claim]:
     """The paper's three observations on Figure 4, for a network of three Gaussian layers."""
-    found = list(spreads(study.reference).values())
-    if len(found) != 3 or study.tasks < 3:
+    found = list(spreads(comparison.reference).values())
+    if len(found) != 3 or comparison.tasks < 3:
         return
     first, second, output = found
     low, median, _ = first[-1]
@@ -131,12 +136,12 @@ def _histograms(study: Study) -> Iterator[Claim]:
     )
 
 
-def reward_claims(study: Study) -> list[Claim]:
+def reward_claims(comparison: Comparison) -> list[Claim]:
     """Of reinforcement learning: who keeps the first task better than fine-tuning does. Only where
     its return was positive does a share of it mean anything."""
-    groups = rewards_by_group(study)
+    groups = rewards_by_group(comparison)
     plain = next(((g, runs) for g, runs in groups if g.method == "finetuning"), None)
-    if plain is None or study.tasks < 2:
+    if plain is None or comparison.tasks < 2:
         return []
     return [
         _keeps(group.label, runs, plain[1])

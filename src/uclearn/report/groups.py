@@ -1,5 +1,5 @@
 """From folders to what may be compared: runs are found, repetitions of one experiment make a group,
-comparable groups make a study.
+comparable groups make a comparison.
 
 Two runs are repetitions only if their whole resolved configuration is the same but for the seed;
 a name alone never joins them. Groups stand beside each other only if they learned the same
@@ -114,7 +114,7 @@ class Group:
 
 
 @dataclass(frozen=True)
-class Study:
+class Comparison:
     """Groups that may be compared: same benchmark, number of tasks, scale and data; the best
     first."""
 
@@ -158,7 +158,7 @@ class Study:
         return [group for group in self.groups if not group.is_ablation] or list(self.groups)
 
 
-def studies(runs: Sequence[Run]) -> list[Study]:
+def comparisons(runs: Sequence[Run]) -> list[Comparison]:
     """All complete `runs`, sorted; by benchmark, full before scaled."""
     comparable: dict[tuple[str, int, tuple[str, ...]], list[Run]] = {}
     for run in runs:
@@ -168,7 +168,7 @@ def studies(runs: Sequence[Run]) -> list[Study]:
             key = (benchmark_of(run.config), tasks, tuple(marks(run.config)))
             comparable.setdefault(key, []).append(run)
     order = sorted(comparable, key=lambda key: (key[0], len(key[2]), -key[1], key[2]))
-    return [Study(*key, _groups(comparable[key])) for key in order]
+    return [Comparison(*key, _groups(comparable[key])) for key in order]
 
 
 def _groups(runs: Sequence[Run]) -> list[Group]:
@@ -190,7 +190,7 @@ def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
 
 def _styles(groups: Sequence[Sequence[Run]]) -> list[int]:
     """A style for each, all different as far as they go. The first of each method has that of the
-    method, so that it looks the same in all studies; ablations choose last."""
+    method, so that it looks the same in all comparisons; ablations choose last."""
     methods = [method_of(runs[0].config) for runs in groups]
     order = sorted(
         range(len(groups)), key=lambda k: (bool(ablated(groups[k][0].config)), -len(groups[k]))

@@ -14,7 +14,7 @@ from uclearn.measures.statistics import Estimate, estimate
 from uclearn.paper.numbers import published
 from uclearn.report.claims import Claim, claims, reward_claims, spreads
 from uclearn.report.commands import commands
-from uclearn.report.groups import Group, Study, collect, studies
+from uclearn.report.groups import Comparison, Group, collect, comparisons
 from uclearn.report.labels import benchmark_name, departures, method_name
 from uclearn.report.rewards import (
     at_the_end,
@@ -44,7 +44,9 @@ _AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
 def markdown(folders: Sequence[Path]) -> str:
     """The whole document on all runs below `folders`."""
     sections = [_Section.of(folder) for folder in folders]
-    overview = _glance({one.title: one.studies for one in sections}) if len(sections) > 1 else ""
+    overview = (
+        _glance({one.title: one.comparisons for one in sections}) if len(sections) > 1 else ""
+    )
     parts = ["# Results", _preface(), overview, *(one.text() for one in sections)]
     return "\n\n".join(part for part in parts if part) + "\n"
 
@@ -65,7 +67,7 @@ def _preface() -> str:
 class _Section:
     title: str
     about: str
-    studies: Sequence[Study]
+    comparisons: Sequence[Comparison]
     incomplete: int
 
     @staticmethod
@@ -75,10 +77,10 @@ class _Section:
         title, about = _title(folder), file.read_text(encoding="utf-8") if file.exists() else ""
         if about.startswith("# "):
             title, _, about = about.removeprefix("# ").partition("\n")
-        return _Section(title, about.strip(), studies(found.complete), len(found.incomplete))
+        return _Section(title, about.strip(), comparisons(found.complete), len(found.incomplete))
 
     def text(self) -> str:
-        parts = [f"## {self.title}", self.about, *map(_study, self.studies)]
+        parts = [f"## {self.title}", self.about, *map(_comparison, self.comparisons)]
         if self.incomplete:
             parts.append(f"Not complete and left out: {count(self.incomplete, 'run')}.")
         return "\n\n".join(part for part in parts if part)
@@ -89,38 +91,45 @@ def _title(folder: Path) -> str:
     return words[:1].upper() + words[1:]
 
 
-def _study(study: Study) -> str:
-    heading = f"### {study.name}" + (f" ({study.mark})" if study.mark else "")
-    if not study.classifies:
-        parts = [heading, _rewards(study), _claims(reward_claims(study)), _commands(study)]
+def _comparison(comparison: Comparison) -> str:
+    heading = f"### {comparison.name}" + (f" ({comparison.mark})" if comparison.mark else "")
+    if not comparison.classifies:
+        parts = [
+            heading,
+            _rewards(comparison),
+            _claims(reward_claims(comparison)),
+            _commands(comparison),
+        ]
         return "\n\n".join(part for part in parts if part)
-    parts = [heading, _numbers(study)]
-    if study.is_whole:
-        parts.append(_claims(claims(study)))
-        parts += [_ablations(study, family) for family in ablation_families(study)]
-        parts.append(_nodes(study))
-    parts.append(_commands(study))
+    parts = [heading, _numbers(comparison)]
+    if comparison.is_whole:
+        parts.append(_claims(claims(comparison)))
+        parts += [_ablations(comparison, family) for family in ablation_families(comparison)]
+        parts.append(_nodes(comparison))
+    parts.append(_commands(comparison))
     return "\n\n".join(part for part in parts if part)
 
 
-def _numbers(study: Study) -> str:
+def _numbers(comparison: Comparison) -> str:
     header = ["Method", "Epochs", "Seeds", "Accuracy", "Points", "Learned", "Forgot", "Paper"]
-    rows = [_row(study, group) for group in study.groups]
+    rows = [_row(comparison, group) for group in comparison.groups]
     return table([*header, "Not as in the paper", "Time per run"], rows)
 
 
-def _row(study: Study, group: Group) -> list[str]:
-    number = published(study.benchmark, group.method)
-    if group.is_ablation or not study.is_whole:
+def _row(comparison: Comparison, group: Group) -> list[str]:
+    number = published(comparison.benchmark, group.method)
+    if group.is_ablation or not comparison.is_whole:
         number = None
-    apart = departures(group.runs[0].config, study.tasks, number) if number else []
+    apart = departures(group.runs[0].config, comparison.tasks, number) if number else []
     seconds = [summary.seconds for summary in group.summaries]
     return [
         group.label,
         _epochs(group),
         str(len(group.runs)),
         f"**{spread(group.accuracy)}**",
-        "reference" if group is study.reference else difference(group.against(study.reference)),
+        "reference"
+        if group is comparison.reference
+        else difference(group.against(comparison.reference)),
         spread(estimate(list(group.learning_accuracies.values())), width=False),
         spread(estimate(list(group.forgettings.values())), width=False),
         percent(number.accuracy) if number else UNKNOWN,
@@ -129,14 +138,14 @@ def _row(study: Study, group: Group) -> list[str]:
     ]
 
 
-def _rewards(study: Study) -> str:
+def _rewards(comparison: Comparison) -> str:
     """What runs of reinforcement learning earned."""
-    groups = rewards_by_group(study)
+    groups = rewards_by_group(comparison)
     if not any(runs for _, runs in groups):
         return "These runs hold no accuracies."
     names = task_names(groups)
     header = ["Method", "Seeds", "Cumulative reward", *names, "Time per run"]
-    found = {id(group): reward_spread(total) for group, total in final_rewards(study)}
+    found = {id(group): reward_spread(total) for group, total in final_rewards(comparison)}
     rows = []
     for group, runs in groups:
         pairs = [
@@ -150,7 +159,7 @@ def _rewards(study: Study) -> str:
     note = (
         "Mean return of each task right after it was learned → after the last task. Cumulative "
         "reward: normalised and summed over tasks, ± half the 95 % interval. "
-        f"{yardstick_of(study).words}"
+        f"{yardstick_of(comparison).words}"
     )
     return f"{table(header, rows)}\n\n{note}"
 
@@ -159,9 +168,13 @@ def _claims(found: Sequence[Claim]) -> str:
     return "\n".join(f"- {claim.verdict}: {claim.text} {claim.evidence}" for claim in found)
 
 
-def _ablations(study: Study, family: Sequence[Group]) -> str:
+def _ablations(comparison: Comparison, family: Sequence[Group]) -> str:
     """Accuracy on each task after the last one was learned: where an ablation loses it."""
-    header = ["After the last task, on task", *(str(k + 1) for k in range(study.tasks)), "Mean"]
+    header = [
+        "After the last task, on task",
+        *(str(k + 1) for k in range(comparison.tasks)),
+        "Mean",
+    ]
     rows = []
     for group in family:
         last = [matrix[-1] for matrix in group.matrices]
@@ -173,9 +186,9 @@ def _ablations(study: Study, family: Sequence[Group]) -> str:
     return table(header, rows)
 
 
-def _nodes(study: Study) -> str:
+def _nodes(comparison: Comparison) -> str:
     """How the uncertainties of the reference moved."""
-    found = spreads(study.reference)
+    found = spreads(comparison.reference)
     if not found:
         return ""
     tasks = len(next(iter(found.values())))
@@ -185,61 +198,64 @@ def _nodes(study: Study) -> str:
         [f"layer {name}", *(" · ".join(f"{v:.2f}" for v in course[k]) for k in shown)]
         for name, course in found.items()
     ]
-    return f"Uncertainties of {study.reference.label}, over the nodes of all seeds.\n\n" + table(
-        header, rows
+    return (
+        f"Uncertainties of {comparison.reference.label}, over the nodes of all seeds.\n\n"
+        + table(header, rows)
     )
 
 
-def _commands(study: Study) -> str:
-    made = dict.fromkeys(command for group in study.groups for command in commands(group))
+def _commands(comparison: Comparison) -> str:
+    made = dict.fromkeys(command for group in comparison.groups for command in commands(group))
     inner = "\n".join(f"    {command}" for command in made)
     return f"<details><summary>Commands</summary>\n\n{inner}\n\n</details>"
 
 
-def _glance(sections: Mapping[str, Sequence[Study]]) -> str:
-    """All sections in one table, by title their studies: a row for each length of training; empty
-    if there is none."""
+def _glance(sections: Mapping[str, Sequence[Comparison]]) -> str:
+    """All sections in one table (by title what they compare), a row for each length of training;
+    empty if there is none."""
     shown = [
-        (title, study)
+        (title, comparison)
         for title, own in sections.items()
-        for study in own
-        if study.is_whole and study.classifies and study.compared == list(study.groups)
+        for comparison in own
+        if comparison.is_whole
+        and comparison.classifies
+        and comparison.compared == list(comparison.groups)
     ]
     if not shown:
         return ""
-    rows = [row for title, study in shown for row in _rows(title, study)]
+    rows = [row for title, comparison in shown for row in _rows(title, comparison)]
     header = ["Benchmark", "Epochs", *map(method_name, _AT_A_GLANCE), "UCL in the paper", "Section"]
     note = (
         "Mean accuracy over seeds ± half the 95 % interval. Of several settings of a method, the "
         "one with most seeds, then the best; all are in the sections."
     )
     parts = ["## At a glance", note, table(header, sorted(rows, key=_order))]
-    return "\n\n".join([*parts, *_remarks(study for _, study in shown)])
+    return "\n\n".join([*parts, *_remarks(comparison for _, comparison in shown)])
 
 
-def _remarks(shown: Iterable[Study]) -> Iterator[str]:
+def _remarks(shown: Iterable[Comparison]) -> Iterator[str]:
     """What belongs to the paper's numbers."""
-    numbers = {study.benchmark: published(study.benchmark, "ucl") for study in shown}
+    numbers = {comparison.benchmark: published(comparison.benchmark, "ucl") for comparison in shown}
     words = [f"{benchmark_name(k)}: {v.words}" for k, v in sorted(numbers.items()) if v and v.words]
     if words:
         yield f"The paper’s numbers. {'. '.join(words)}."
 
 
-def _rows(title: str, study: Study) -> Iterator[list[str]]:
-    number = published(study.benchmark, "ucl")
-    name = ", ".join([benchmark_name(study.benchmark), *study.marks])
-    for epochs in dict.fromkeys(map(_epochs, study.groups)):
+def _rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
+    number = published(comparison.benchmark, "ucl")
+    name = ", ".join([benchmark_name(comparison.benchmark), *comparison.marks])
+    for epochs in dict.fromkeys(map(_epochs, comparison.groups)):
         yield [
             name,
             epochs,
-            *(spread(_chosen(study, method, epochs)) for method in _AT_A_GLANCE),
+            *(spread(_chosen(comparison, method, epochs)) for method in _AT_A_GLANCE),
             percent(number.accuracy) if number else UNKNOWN,
             title,
         ]
 
 
-def _chosen(study: Study, method: str, epochs: str) -> Estimate | None:
-    found = [g for g in study.groups if g.method == method and _epochs(g) == epochs]
+def _chosen(comparison: Comparison, method: str, epochs: str) -> Estimate | None:
+    found = [g for g in comparison.groups if g.method == method and _epochs(g) == epochs]
     return max(found, key=lambda group: len(group.runs)).accuracy if found else None
 
 

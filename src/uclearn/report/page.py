@@ -7,30 +7,30 @@ from string import Template
 
 from uclearn.errors import UclearnError
 from uclearn.report.chart import legend, slug
-from uclearn.report.groups import Collection, Study, studies
+from uclearn.report.groups import Collection, Comparison, comparisons
 from uclearn.report.html import Html, join, paragraph, section, tag
 from uclearn.report.labels import benchmark_name
 from uclearn.report.sections.accuracy import ablations_figure, average_figure, tasks_figure
 from uclearn.report.sections.forgetting import matrix_figure, plane_figure
 from uclearn.report.sections.rewards import rewards_figures
 from uclearn.report.sections.summary import card
-from uclearn.report.sections.tables import comparison, cost, every_run, settings_used
+from uclearn.report.sections.tables import cost, every_run, paper_and_ours, settings_used
 from uclearn.report.sections.uncertainty import uncertainty
 from uclearn.report.words import count, listing
 
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a study: `name` completes its address, `title` stands in the contents."""
+    """A part of a comparison: `name` completes its address, `title` stands in the contents."""
 
     name: str
     title: str
     body: Html
 
 
-_PARTS: tuple[tuple[str, str, Callable[[Study], Html], bool], ...] = (
+_PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
     # name, title, what makes it, whether it needs accuracies
-    ("numbers", "Paper and ours", comparison, True),
+    ("numbers", "Paper and ours", paper_and_ours, True),
     ("cumulative", "Rewards", rewards_figures, False),
     ("average", "Average accuracy", average_figure, True),
     ("tasks", "Task by task", tasks_figure, True),
@@ -45,9 +45,9 @@ _PARTS: tuple[tuple[str, str, Callable[[Study], Html], bool], ...] = (
 
 def page(found: Collection, plotly: str) -> str:
     """The report on all runs of `found`, with `plotly` as its drawing library."""
-    compared = studies(found.complete)
-    parts = {slug(study): _parts(study) for study in compared}
-    bodies = [_study(study, parts[slug(study)]) for study in compared]
+    compared = comparisons(found.complete)
+    parts = {slug(comparison): _parts(comparison) for comparison in compared}
+    bodies = [_comparison(comparison, parts[slug(comparison)]) for comparison in compared]
     return framed(
         _title(compared),
         _subtitle(found, compared),
@@ -75,20 +75,20 @@ def framed(
     )
 
 
-def _title(compared: Sequence[Study]) -> str:
-    names = list(dict.fromkeys(benchmark_name(study.benchmark) for study in compared))
+def _title(compared: Sequence[Comparison]) -> str:
+    names = list(dict.fromkeys(benchmark_name(comparison.benchmark) for comparison in compared))
     return f"Continual learning: {listing(names)}" if names else "Continual learning: no result yet"
 
 
-def _subtitle(found: Collection, compared: Sequence[Study]) -> str:
+def _subtitle(found: Collection, compared: Sequence[Comparison]) -> str:
     versions = {
         summary.versions.get("uclearn", "")
-        for study in compared
-        for group in study.groups
+        for comparison in compared
+        for group in comparison.groups
         for summary in group.summaries
     }
     known = sorted(version for version in versions if version)
-    groups = sum(len(study.groups) for study in compared)
+    groups = sum(len(comparison.groups) for comparison in compared)
     parts = [
         count(len(found.complete), "complete run"),
         count(groups, "group") + " of equal settings",
@@ -98,37 +98,44 @@ def _subtitle(found: Collection, compared: Sequence[Study]) -> str:
     return " · ".join(part for part in parts if part)
 
 
-def _summary(compared: Sequence[Study]) -> Html:
+def _summary(compared: Sequence[Comparison]) -> Html:
     if not compared:
         body = paragraph("No run is complete yet. What there is stands below.")
     else:
-        body = tag("div", {"class": "cards"}, *(card(study) for study in compared))
+        body = tag("div", {"class": "cards"}, *(card(comparison) for comparison in compared))
     return section("summary", 2, "Summary", body)
 
 
-def _study(study: Study, parts: Sequence[Part]) -> Html:
+def _comparison(comparison: Comparison, parts: Sequence[Part]) -> Html:
     bodies = [part.body for part in parts]
     whole = section(
-        slug(study), 2, study.name, legend(study, study.compared), *bodies, note=study.mark
+        slug(comparison),
+        2,
+        comparison.name,
+        legend(comparison, comparison.compared),
+        *bodies,
+        note=comparison.mark,
     )
     return tag("div", {"class": "study"}, whole)
 
 
-def _parts(study: Study) -> list[Part]:
+def _parts(comparison: Comparison) -> list[Part]:
     made = [
-        Part(name, title, make(study))
+        Part(name, title, make(comparison))
         for name, title, make, needs_accuracy in _PARTS
-        if study.classifies or not needs_accuracy
+        if comparison.classifies or not needs_accuracy
     ]
     return [part for part in made if part.body]
 
 
-def _contents(parts: Mapping[str, Sequence[Part]], compared: Sequence[Study]) -> Html:
+def _contents(parts: Mapping[str, Sequence[Part]], compared: Sequence[Comparison]) -> Html:
     entries = [link("summary", "Summary")]
-    for study in compared:
-        name = f"{study.name} ({study.mark})" if study.mark else study.name
-        inner = [link(f"{slug(study)}-{part.name}", part.title) for part in parts[slug(study)]]
-        entries.append(link(slug(study), name, tag("ul", {}, *inner)))
+    for comparison in compared:
+        name = f"{comparison.name} ({comparison.mark})" if comparison.mark else comparison.name
+        inner = [
+            link(f"{slug(comparison)}-{part.name}", part.title) for part in parts[slug(comparison)]
+        ]
+        entries.append(link(slug(comparison), name, tag("ul", {}, *inner)))
     entries += [link("runs", "Runs"), link("reading", "How to read it")]
     return tag("ul", {}, *entries)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from uclearn.measures.rewards import Reached, Scale, cumulative, normalised_curve, reached
 from uclearn.measures.statistics import Estimate, estimate
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import Comparison, Group
 from uclearn.report.labels import environment_name
 from uclearn.report.settings import method_of, seed_of
 from uclearn.storage.records import Summary, find_runs, read_summary
@@ -120,29 +120,29 @@ def stored_ranges() -> dict[str, Reached]:
     return {name: Reached(*found) for name, found in json.loads(text).items()}
 
 
-def final_rewards(study: Study) -> list[tuple[Group, Estimate | None]]:
+def final_rewards(comparison: Comparison) -> list[tuple[Group, Estimate | None]]:
     """By group the cumulative normalised reward after the last task, over seeds."""
-    measured_by = yardstick_of(study).ranges
+    measured_by = yardstick_of(comparison).ranges
     found = []
-    for group, runs in rewards_by_group(study):
+    for group, runs in rewards_by_group(comparison):
         courses = cumulative_by_seed(runs, measured_by)
         found.append((group, estimate([course[-1] for course in courses.values()])))
     return found
 
 
-def rewards_by_group(study: Study) -> list[tuple[Group, list[Rewards]]]:
+def rewards_by_group(comparison: Comparison) -> list[tuple[Group, list[Rewards]]]:
     """The groups that are compared, each with the learning curves of its runs; none for runs of
     supervised learning."""
     return [
         (group, [found for one in group.summaries if (found := rewards_of(one)) is not None])
-        for group in study.compared
+        for group in comparison.compared
     ]
 
 
-def yardstick_of(study: Study) -> Yardstick:
-    """What the rewards of a study are measured by."""
+def yardstick_of(comparison: Comparison) -> Yardstick:
+    """What the rewards of a comparison are measured by."""
     runs: dict[str, list[Rewards]] = {}
-    for group, own in rewards_by_group(study):
+    for group, own in rewards_by_group(comparison):
         runs.setdefault(group.method, []).extend(own)
     return yardstick(runs)
 

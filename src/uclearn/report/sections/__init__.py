@@ -1,1 +1,1 @@
-"""The parts of the page, each a function from a study (or all runs) to markup."""
+"""The parts of the page, each a function from a comparison (or all runs) to markup."""

@@ -26,7 +26,7 @@ from uclearn.report.chart import (
     plain,
     task_axis,
 )
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
 from uclearn.report.settings import whole_ucl
@@ -36,27 +36,27 @@ MOST_PANELS = 11
 """Tasks that get a panel of their own; of more, so many evenly spaced ones do."""
 
 
-def average_figure(study: Study) -> Html:
+def average_figure(comparison: Comparison) -> Html:
     """After each task, the mean over the tasks learned so far."""
-    groups = study.compared
+    groups = comparison.compared
     courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
     pairs = list(zip(groups, courses, strict=True))
-    header = ["Method", *(f"{i + 1}" for i in range(study.tasks))]
+    header = ["Method", *(f"{i + 1}" for i in range(comparison.tasks))]
     rows = [[group.label, *map(percent, mean_course(seeds))] for group, seeds in pairs]
     ends = [f"{in_sentence(name)} {end}" for name, *_, end in rows]
     chart = Chart(
-        data=[trace for pair in pairs for trace in _band_and_line(study, *pair)],
-        label=f"Line chart of the average accuracy after each of {count(study.tasks, 'task')}. "
-        f"At the end: {listing(ends)}.",
+        data=[trace for pair in pairs for trace in _band_and_line(comparison, *pair)],
+        label="Line chart of the average accuracy after each of "
+        f"{count(comparison.tasks, 'task')}. At the end: {listing(ends)}.",
         layout={
-            "xaxis": task_axis(study.tasks),
+            "xaxis": task_axis(comparison.tasks),
             "yaxis": accuracy_axis(*extent(courses), title="average accuracy so far"),
             "hovermode": "x unified",
         },
         height=400,
     )
     return figure(
-        study,
+        comparison,
         "average",
         "Average accuracy over tasks",
         draw(chart),
@@ -68,9 +68,11 @@ def average_figure(study: Study) -> Html:
     )
 
 
-def _band_and_line(study: Study, group: Group, seeds: Sequence[Sequence[Number]]) -> list[Trace]:
-    number = study.groups.index(group)
-    x = list(range(1, study.tasks + 1))
+def _band_and_line(
+    comparison: Comparison, group: Group, seeds: Sequence[Sequence[Number]]
+) -> list[Trace]:
+    number = comparison.groups.index(group)
+    x = list(range(1, comparison.tasks + 1))
     trace = line(group, number, x, mean_course(seeds))
     trace["text"] = [_hover(values) for values in zip(*seeds, strict=True)]
     trace["hovertemplate"] = f"{plain(group.label)}: %{{text}}<extra></extra>"
@@ -88,27 +90,33 @@ def _hover(values: Sequence[Number]) -> str:
     return f"<b>{percent(found.mean)}</b> ({spread}, {count(found.count, 'seed')})"
 
 
-def tasks_figure(study: Study) -> Html:
+def tasks_figure(comparison: Comparison) -> Html:
     """A panel for each task."""
-    shown = shown_tasks(study.tasks)
-    note = "" if len(shown) == study.tasks else f" {len(shown)} of {study.tasks} tasks are shown."
+    shown = shown_tasks(comparison.tasks)
+    note = (
+        ""
+        if len(shown) == comparison.tasks
+        else f" {len(shown)} of {comparison.tasks} tasks are shown."
+    )
     return figure(
-        study,
+        comparison,
         "tasks",
         "Task by task",
-        panels(task_panels(study, study.compared, shown)),
+        panels(task_panels(comparison, comparison.compared, shown)),
         "How the accuracy on each task fares while later tasks are learned, mean over seeds: a "
         f"line that falls is forgetting. As Figure 6 of the paper.{note} The numbers are in the "
         "tables of the accuracy matrices.",
-        groups=study.compared,
+        groups=comparison.compared,
     )
 
 
-def task_panels(study: Study, groups: Sequence[Group], tasks: Sequence[int]) -> list[Chart]:
+def task_panels(
+    comparison: Comparison, groups: Sequence[Group], tasks: Sequence[int]
+) -> list[Chart]:
     """For each of `tasks` the accuracy on it after each of the tasks from it on."""
     ends = extent([learned_part(matrix) for group in groups for matrix in group.matrices])
-    each = [_panel(study, groups, task, ends) for task in tasks]
-    return [*each, _average_panel(study, groups, ends)]
+    each = [_panel(comparison, groups, task, ends) for task in tasks]
+    return [*each, _average_panel(comparison, groups, ends)]
 
 
 def shown_tasks(tasks: int) -> list[int]:
@@ -122,18 +130,22 @@ def shown_tasks(tasks: int) -> list[int]:
     return [round(k * (tasks - 1) / (MOST_PANELS - 1)) for k in range(MOST_PANELS)]
 
 
-def _panel(study: Study, groups: Sequence[Group], task: int, ends: tuple[float, float]) -> Chart:
+def _panel(
+    comparison: Comparison, groups: Sequence[Group], task: int, ends: tuple[float, float]
+) -> Chart:
     courses = [[course(matrix, task) for matrix in group.matrices] for group in groups]
-    return _lines(study, groups, courses, ends, f"Task {task + 1}", f"on task {task + 1}")
+    return _lines(comparison, groups, courses, ends, f"Task {task + 1}", f"on task {task + 1}")
 
 
-def _average_panel(study: Study, groups: Sequence[Group], ends: tuple[float, float]) -> Chart:
+def _average_panel(
+    comparison: Comparison, groups: Sequence[Group], ends: tuple[float, float]
+) -> Chart:
     courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
-    return _lines(study, groups, courses, ends, "Average so far", "on average")
+    return _lines(comparison, groups, courses, ends, "Average so far", "on average")
 
 
 def _lines(
-    study: Study,
+    comparison: Comparison,
     groups: Sequence[Group],
     courses: Sequence[Sequence[Sequence[Number]]],
     ends: tuple[float, float],
@@ -141,11 +153,11 @@ def _lines(
     where: str,
 ) -> Chart:
     """A line for each group through the mean of its `courses`, one per seed."""
-    x = list(range(1, study.tasks + 1))
+    x = list(range(1, comparison.tasks + 1))
     traces, finals = [], []
     for group, seeds in zip(groups, courses, strict=True):
         values = mean_course(seeds)
-        trace = line(group, study.groups.index(group), x, values)
+        trace = line(group, comparison.groups.index(group), x, values)
         trace["marker"]["size"] = 5
         trace["hovertemplate"] = (
             f"<b>{plain(group.label)}</b><br>{where}, after task %{{x}}: %{{y:.1%}}<extra></extra>"
@@ -156,7 +168,7 @@ def _lines(
         data=traces,
         label=f"Line chart: accuracy {where}. After the last task: {listing(finals)}.",
         layout={
-            "xaxis": task_axis(study.tasks, "", 10),
+            "xaxis": task_axis(comparison.tasks, "", 10),
             "yaxis": accuracy_axis(*ends) | {"nticks": 6},
             "margin": {"l": 44, "r": 8, "t": 4, "b": 24},
         },
@@ -165,16 +177,16 @@ def _lines(
     )
 
 
-def ablations_figure(study: Study) -> Html:
+def ablations_figure(comparison: Comparison) -> Html:
     """Each ablation beside UCL with the same settings; nothing if none was run."""
-    families = ablation_families(study)
-    return join([_figure(study, k, family) for k, family in enumerate(families)])
+    families = ablation_families(comparison)
+    return join([_figure(comparison, k, family) for k, family in enumerate(families)])
 
 
-def ablation_families(study: Study) -> list[list[Group]]:
+def ablation_families(comparison: Comparison) -> list[list[Group]]:
     """Groups that differ in nothing but UCL's switches, the whole UCL (if it was run) first."""
     families: dict[str, list[Group]] = {}
-    for group in study.groups:
+    for group in comparison.groups:
         families.setdefault(whole_ucl(group.config), []).append(group)
     return [
         sorted(family, key=lambda group: group.is_ablation)
@@ -183,7 +195,7 @@ def ablation_families(study: Study) -> list[list[Group]]:
     ]
 
 
-def _figure(study: Study, number: int, family: list[Group]) -> Html:
+def _figure(comparison: Comparison, number: int, family: list[Group]) -> Html:
     complete = None if family[0].is_ablation else family[0]
     rows = [
         [
@@ -198,13 +210,13 @@ def _figure(study: Study, number: int, family: list[Group]) -> Html:
         for group in family
     ]
     return figure(
-        study,
+        comparison,
         "ablations" if number == 0 else f"ablations-{number + 1}",
         "Ablations: what each term of UCL does",
         join(
             [
-                legend(study, family),
-                panels(task_panels(study, family, shown_tasks(study.tasks))),
+                legend(comparison, family),
+                panels(task_panels(comparison, family, shown_tasks(comparison.tasks))),
                 table(
                     "UCL without each of its terms",
                     ["", "Accuracy", "Seeds", "95 % interval", "Points against UCL (paired)"],

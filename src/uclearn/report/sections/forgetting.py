@@ -17,7 +17,7 @@ from uclearn.report.chart import (
     symbol,
     task_axis,
 )
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
 from uclearn.report.words import count, listing, percent
@@ -25,14 +25,14 @@ from uclearn.report.words import count, listing, percent
 _MOST_LETTERS = 21
 
 
-def matrix_figure(study: Study) -> Html:
+def matrix_figure(comparison: Comparison) -> Html:
     """All groups on one scale of colours, so that they can be compared."""
-    groups = study.groups
+    groups = comparison.groups
     matrices = [mean_matrix([learned_part(m) for m in group.matrices]) for group in groups]
     floor = int(10 * extent(matrices)[0]) / 10
     pairs = list(zip(groups, matrices, strict=True))
     return figure(
-        study,
+        comparison,
         "matrix",
         "Accuracy matrices",
         join(
@@ -91,10 +91,12 @@ def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Ch
     )
 
 
-def plane_figure(study: Study) -> Html:
+def plane_figure(comparison: Comparison) -> Html:
     """Each group a point, each of its seeds a small one; nothing for a single task."""
-    groups = [group for group in study.compared if group.forgettings and group.learning_accuracies]
-    if not groups or study.tasks < 2:
+    groups = [
+        group for group in comparison.compared if group.forgettings and group.learning_accuracies
+    ]
+    if not groups or comparison.tasks < 2:
         return Html()
     rows = [
         [
@@ -106,7 +108,9 @@ def plane_figure(study: Study) -> Html:
     ]
     words = [f"{in_sentence(name)} learns {learn} and forgets {lose}" for name, learn, lose in rows]
     chart = Chart(
-        data=[trace for group in groups for trace in _points(study, group, _side(group, groups))],
+        data=[
+            trace for group in groups for trace in _points(comparison, group, _side(group, groups))
+        ],
         label=f"Scatter chart of forgetting against learning accuracy: {listing(words)}.",
         layout={
             "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": PERCENT_TICKS},
@@ -119,7 +123,7 @@ def plane_figure(study: Study) -> Html:
         height=380,
     )
     return figure(
-        study,
+        comparison,
         "plane",
         "Learning and forgetting",
         draw(chart),
@@ -157,14 +161,14 @@ def _short(label: str) -> str:
     return label if len(label) <= _MOST_LETTERS else f"{label[: _MOST_LETTERS - 1]}…"
 
 
-def _points(study: Study, group: Group, side: str) -> list[Trace]:
+def _points(comparison: Comparison, group: Group, side: str) -> list[Trace]:
     seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
     marker = {"color": color(group.style), "symbol": symbol(group.style)}
     name = f"<b>{plain(group.label)}</b>"
     values = "learns %{x:.1%}<br>forgets %{y:.1%}<extra></extra>"
     common: Trace = {
         "type": "scatter",
-        "meta": study.groups.index(group),
+        "meta": comparison.groups.index(group),
         "name": plain(group.label),
     }
     each = common | {

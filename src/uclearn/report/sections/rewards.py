@@ -5,7 +5,7 @@ from statistics import fmean
 
 from uclearn.measures.statistics import Estimate
 from uclearn.report.chart import Chart, Layout, Trace, band, draw, figure, line, panels, plain
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
 from uclearn.report.rewards import (
@@ -25,19 +25,25 @@ Course = list[float]
 Groups = Sequence[tuple[Group, Sequence[Rewards]]]
 
 
-def rewards_figures(study: Study) -> Html:
+def rewards_figures(comparison: Comparison) -> Html:
     """Cumulative reward and reward per task; nothing for supervised learning."""
-    groups = rewards_by_group(study)
+    groups = rewards_by_group(comparison)
     if not any(runs for _, runs in groups):
         return Html()
-    return join([_cumulative(study, groups), _per_task(study, groups), _returns(study, groups)])
+    return join(
+        [
+            _cumulative(comparison, groups),
+            _per_task(comparison, groups),
+            _returns(comparison, groups),
+        ]
+    )
 
 
-def rewards_headline(study: Study) -> str:
+def rewards_headline(comparison: Comparison) -> str:
     """What each method earns in the end, all tasks taken together; empty if there is nothing."""
     shown = [
         f"{in_sentence(group.label)} {found.mean:.2f}"
-        for group, found in final_rewards(study)
+        for group, found in final_rewards(comparison)
         if found is not None
     ]
     if not shown:
@@ -45,20 +51,20 @@ def rewards_headline(study: Study) -> str:
     return f"Cumulative normalised reward after the last task: {listing(shown)}."
 
 
-def _cumulative(study: Study, groups: Groups) -> Html:
-    traces, measured_by = [], yardstick_of(study)
+def _cumulative(comparison: Comparison, groups: Groups) -> Html:
+    traces, measured_by = [], yardstick_of(comparison)
     for group, runs in groups:
         courses = list(cumulative_by_seed(runs, measured_by.ranges).values())
         if courses:
-            traces += _band_and_line(study, group, runs[0].steps, courses)
+            traces += _band_and_line(comparison, group, runs[0].steps, courses)
     chart = Chart(
         data=traces,
-        label=f"Line chart of the cumulative normalised reward. {rewards_headline(study)}",
+        label=f"Line chart of the cumulative normalised reward. {rewards_headline(comparison)}",
         layout=_axes(groups, "sum of normalised rewards"),
         height=380,
     )
     return figure(
-        study,
+        comparison,
         "cumulative",
         "Cumulative normalised reward",
         draw(chart),
@@ -66,16 +72,16 @@ def _cumulative(study: Study, groups: Groups) -> Html:
         "over seeds. Band: from the lowest seed to the highest. "
         f"{measured_by.words} Dotted lines: the next task begins. As Figure 8 of the "
         "paper.",
-        groups=study.compared,
-        numbers=_cumulative_numbers(study),
+        groups=comparison.compared,
+        numbers=_cumulative_numbers(comparison),
         saves=True,
     )
 
 
-def _cumulative_numbers(study: Study) -> Html:
+def _cumulative_numbers(comparison: Comparison) -> Html:
     rows = [
         [group.label, *_spread(found), str(len(group.runs))]
-        for group, found in final_rewards(study)
+        for group, found in final_rewards(comparison)
     ]
     header = ["Method", "After the last task", "95 % interval", "Seeds"]
     return table("Cumulative normalised reward", header, rows)
@@ -89,37 +95,39 @@ def _spread(found: Estimate | None) -> list[str]:
     return [f"{found.mean:.2f}", f"{found.low:.2f} to {found.high:.2f}"]
 
 
-def _per_task(study: Study, groups: Groups) -> Html:
+def _per_task(comparison: Comparison, groups: Groups) -> Html:
     names = task_names(groups)
-    charts = [_panel(study, groups, k, f"Task {k + 1}: {name}") for k, name in enumerate(names)]
+    charts = [
+        _panel(comparison, groups, k, f"Task {k + 1}: {name}") for k, name in enumerate(names)
+    ]
     return figure(
-        study,
+        comparison,
         "rewards",
         "Reward of each task",
         panels(charts),
         "The normalised reward of each task while it and later ones are learned, mean over seeds "
         "and their range: a line that falls after its task is forgetting. Evaluated with mean "
         "weights and the most likely actions. As Figure 9 of the paper.",
-        groups=study.compared,
+        groups=comparison.compared,
     )
 
 
-def _panel(study: Study, groups: Groups, task: int, title: str) -> Chart:
-    traces, ends, measured_by = [], [], yardstick_of(study).ranges
+def _panel(comparison: Comparison, groups: Groups, task: int, title: str) -> Chart:
+    traces, ends, measured_by = [], [], yardstick_of(comparison).ranges
     for group, runs in groups:
         curves = list(normalised_by_seed(runs, measured_by).values())
         if not curves:
             continue
         seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
         courses = [[curve[k][task] for k in seen] for curve in curves]
-        traces += _band_and_line(study, group, [runs[0].steps[k] for k in seen], courses)
+        traces += _band_and_line(comparison, group, [runs[0].steps[k] for k in seen], courses)
         ends.append(f"{in_sentence(group.label)} {_mean(courses)[-1]:.2f}")
     layout = _axes(groups, "") | {"margin": {"l": 40, "r": 8, "t": 4, "b": 24}}
     label = f"Line chart: normalised reward of {title}. At the end: {listing(ends)}."
     return Chart(data=traces, label=label, layout=layout, height=200, title=title)
 
 
-def _returns(study: Study, groups: Groups) -> Html:
+def _returns(comparison: Comparison, groups: Groups) -> Html:
     """The raw numbers, which need no yardstick: right after each task, and at the end."""
     names = task_names(groups)
     rows = []
@@ -128,18 +136,18 @@ def _returns(study: Study, groups: Groups) -> Html:
             means = [fmean(pick(run, task) for run in runs) for task in range(len(names))]
             rows.append([f"{group.label}, {when}", *(f"{value:.0f}" for value in means)])
     return figure(
-        study,
+        comparison,
         "returns",
         "Returns in the environments’ own units",
         table("Mean return of an episode", ["", *names], rows),
-        f"Mean over episodes and {count(len(study.groups[0].runs), 'seed')}.",
+        f"Mean over episodes and {count(len(comparison.groups[0].runs), 'seed')}.",
     )
 
 
 def _band_and_line(
-    study: Study, group: Group, steps: Sequence[int], seeds: Sequence[Course]
+    comparison: Comparison, group: Group, steps: Sequence[int], seeds: Sequence[Course]
 ) -> list[Trace]:
-    number = study.groups.index(group)
+    number = comparison.groups.index(group)
     trace = line(group, number, steps, _mean(seeds))
     trace["mode"] = "lines"
     trace["hovertemplate"] = (

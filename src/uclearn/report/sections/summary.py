@@ -2,7 +2,7 @@
 
 from uclearn.measures.capacity import forecast, outlook_words
 from uclearn.report.chart import slug, swatch
-from uclearn.report.groups import COLORS, Group, Study
+from uclearn.report.groups import COLORS, Comparison, Group
 from uclearn.report.html import Html, join, mark, paragraph, tag
 from uclearn.report.labels import in_sentence
 from uclearn.report.sections.rewards import rewards_headline
@@ -13,24 +13,24 @@ _MOST_BARS = 12
 _MOST_IN_A_SENTENCE = 4
 
 
-def card(study: Study) -> Html:
-    """One study: what each method keeps, how sure that is, and where the network is heading."""
-    link = tag("a", {"href": f"#{slug(study)}"}, study.name)
+def card(comparison: Comparison) -> Html:
+    """What each method keeps, how sure that is, and where the network is heading."""
+    link = tag("a", {"href": f"#{slug(comparison)}"}, comparison.name)
     return tag(
         "article",
         {"class": "card"},
-        tag("h3", {}, link, *([" ", mark(study.mark)] if study.mark else [])),
-        tag("p", {"class": "lead"}, headline(study)),
-        _bars(study),
-        paragraph(" ".join([certainty(study), *_outlook(study)])),
+        tag("h3", {}, link, *([" ", mark(comparison.mark)] if comparison.mark else [])),
+        tag("p", {"class": "lead"}, headline(comparison)),
+        _bars(comparison),
+        paragraph(" ".join([certainty(comparison), *_outlook(comparison)])),
     )
 
 
-def headline(study: Study) -> str:
+def headline(comparison: Comparison) -> str:
     """What each method keeps: "UCL keeps 74 %, fine-tuning 51 %."."""
-    groups = _in_a_sentence(study)
+    groups = _in_a_sentence(comparison)
     if not groups:
-        return rewards_headline(study) or "These runs hold no accuracies."
+        return rewards_headline(comparison) or "These runs hold no accuracies."
     means = [group.accuracy.mean for group in groups if group.accuracy is not None]
     rounded = [percent(mean, 0) for mean in means]
     digits = 0 if len(set(rounded)) == len(rounded) else 1
@@ -39,26 +39,26 @@ def headline(study: Study) -> str:
         for group, mean in zip(groups, means, strict=True)
     ]
     (name, number), others = shown[0].rsplit(" ", 1), shown[1:]
-    verb = "keeps" if study.tasks > 1 else "reaches"
+    verb = "keeps" if comparison.tasks > 1 else "reaches"
     sentence = ", ".join([f"{name} {verb} {number}", *others])
     return f"{sentence[0].upper()}{sentence[1:]}."
 
 
-def _in_a_sentence(study: Study) -> list[Group]:
+def _in_a_sentence(comparison: Comparison) -> list[Group]:
     """All if they are few; otherwise the best, the reference, its best rival and fine-tuning."""
-    groups = [group for group in study.compared if group.accuracy is not None]
+    groups = [group for group in comparison.compared if group.accuracy is not None]
     if len(groups) <= _MOST_IN_A_SENTENCE:
         return groups
-    rivals = [g for g in groups if g is not study.reference and g.method != "joint"]
+    rivals = [g for g in groups if g is not comparison.reference and g.method != "joint"]
     plain = [group for group in groups if group.method == "finetuning"]
-    chosen = [groups[0], study.reference, *rivals[:1], *plain[:1]]
+    chosen = [groups[0], comparison.reference, *rivals[:1], *plain[:1]]
     return [group for group in groups if group in chosen]
 
 
-def certainty(study: Study) -> str:
+def certainty(comparison: Comparison) -> str:
     """How far the difference to the next best is beyond chance."""
-    first = study.reference
-    rivals = [g for g in study.compared if g is not first and g.accuracy is not None]
+    first = comparison.reference
+    rivals = [g for g in comparison.compared if g is not first and g.accuracy is not None]
     seeds = count(len(first.runs), "seed")
     if first.accuracy is None or not rivals:
         return f"Measured with {seeds}."
@@ -82,19 +82,19 @@ def certainty(study: Study) -> str:
     )
 
 
-def _outlook(study: Study) -> list[str]:
-    histories = list(node_histories(study.reference).values())
+def _outlook(comparison: Comparison) -> list[str]:
+    histories = list(node_histories(comparison.reference).values())
     if not histories:
         return []
     shares = mean_certain_share(histories)
     return [
-        f"{percent(shares[-1], 0)} of the nodes of {in_sentence(study.reference.label)} are "
+        f"{percent(shares[-1], 0)} of the nodes of {in_sentence(comparison.reference.label)} are "
         f"certain. {outlook_words(forecast(shares), len(shares))}"
     ]
 
 
-def _bars(study: Study) -> Html:
-    groups = [group for group in study.compared if group.accuracy is not None]
+def _bars(comparison: Comparison) -> Html:
+    groups = [group for group in comparison.compared if group.accuracy is not None]
     bars = [_bar(group) for group in groups[:_MOST_BARS]]
     if left_out := groups[_MOST_BARS:]:
         bars.append(tag("li", {"class": "more"}, f"and {len(left_out)} more in the table below"))

@@ -7,7 +7,7 @@ from uclearn.measures.accuracy import known, mean
 from uclearn.paper.numbers import PARAMETERS, Published, published
 from uclearn.report.chart import section_of, swatch
 from uclearn.report.commands import commands
-from uclearn.report.groups import Collection, Group, Study, tasks_done
+from uclearn.report.groups import Collection, Comparison, Group, tasks_done
 from uclearn.report.html import Html, details, join, mark, paragraph, scrolling, section, table, tag
 from uclearn.report.labels import (
     benchmark_name,
@@ -22,19 +22,21 @@ from uclearn.report.words import UNKNOWN, count, difference, duration, interval,
 from uclearn.storage.records import Run
 
 
-def comparison(study: Study) -> Html:
+def paper_and_ours(comparison: Comparison) -> Html:
     """The paper's numbers and ours: for each group a row of numbers, and one with its command."""
-    name = study.reference.label
+    name = comparison.reference.label
     header = ["Method", "Paper", "Ours", "Seeds", "95 % interval", "Points against reference"]
     head = tag("tr", {}, *(tag("th", {"scope": "col", "class": "number"}, h) for h in header))
-    bodies = [_body(study, group) for group in study.groups]
-    caption = f"Average accuracy after {count(study.tasks, 'task')}: the paper’s number and ours"
+    bodies = [_body(comparison, group) for group in comparison.groups]
+    caption = (
+        f"Average accuracy after {count(comparison.tasks, 'task')}: the paper’s number and ours"
+    )
     return section_of(
-        study,
+        comparison,
         "numbers",
         "The paper’s numbers and ours",
         scrolling(
-            f"{caption}, {study.mark}" if study.mark else caption,
+            f"{caption}, {comparison.mark}" if comparison.mark else caption,
             tag("thead", {}, head),
             *bodies,
         ),
@@ -43,20 +45,20 @@ def comparison(study: Study) -> Html:
             "percentage points more or less than it, seed by seed, with their own 95 % t interval; "
             "if that includes 0, the difference may be chance. One seed gives no interval."
         ),
-        _sources(study),
+        _sources(comparison),
     )
 
 
-def _body(study: Study, group: Group) -> Html:
+def _body(comparison: Comparison, group: Group) -> Html:
     # what lacks a term is not the method whose number the paper gives
-    found = None if group.is_ablation else published(study.benchmark, group.method)
-    against = None if group is study.reference else group.against(study.reference)
+    found = None if group.is_ablation else published(comparison.benchmark, group.method)
+    against = None if group is comparison.reference else group.against(comparison.reference)
     cells = [
         percent(found.accuracy) if found else UNKNOWN,
-        _ours(study, group, found),
+        _ours(comparison, group, found),
         f"{len(group.runs)}",
         interval(group.accuracy),
-        "reference" if group is study.reference else difference(against),
+        "reference" if group is comparison.reference else difference(against),
     ]
     # the command has a row of its own, under the numbers it makes
     name = tag("th", {"scope": "rowgroup", "rowspan": 2}, swatch(group), group.label)
@@ -66,18 +68,18 @@ def _body(study: Study, group: Group) -> Html:
     return tag("tbody", {"class": "pair"}, tag("tr", {}, name, *numbers), tag("tr", {}, command))
 
 
-def _ours(study: Study, group: Group, found: Published | None) -> Html:
+def _ours(comparison: Comparison, group: Group, found: Published | None) -> Html:
     number = percent(group.accuracy.mean if group.accuracy else None)
-    differs = departures(group.runs[0].config, study.tasks, found) if found else []
+    differs = departures(group.runs[0].config, comparison.tasks, found) if found else []
     if not found:
-        differs = list(study.marks)
+        differs = list(comparison.marks)
     return join([tag("b", {}, number), *(mark(one) for one in differs)])
 
 
-def _sources(study: Study) -> Html:
+def _sources(comparison: Comparison) -> Html:
     entries = []
-    for method in dict.fromkeys(group.method for group in study.groups):
-        found = published(study.benchmark, method)
+    for method in dict.fromkeys(group.method for group in comparison.groups):
+        found = published(comparison.benchmark, method)
         if found is not None:
             words = f"; {found.words}" if found.words else ""
             text = f"{method_name(method)}, {percent(found.accuracy)}: {found.source}{words}."
@@ -95,23 +97,27 @@ def _sources(study: Study) -> Html:
     )
 
 
-def cost(study: Study) -> Html:
+def cost(comparison: Comparison) -> Html:
     """Two tables: parameters (the paper's Table 1), and time and memory."""
     return section_of(
-        study,
+        comparison,
         "cost",
         "Parameters, time and memory",
-        _parameters(study),
-        _time_and_memory(study),
-        paragraph(_machines(study)),
+        _parameters(comparison),
+        _time_and_memory(comparison),
+        paragraph(_machines(comparison)),
     )
 
 
-def _parameters(study: Study) -> Html:
-    paper = PARAMETERS.get(study.benchmark, {})
-    kept = [max(s.parameters_kept for s in group.summaries) for group in study.groups]
+def _parameters(comparison: Comparison) -> Html:
+    paper = PARAMETERS.get(comparison.benchmark, {})
+    kept = [max(s.parameters_kept for s in group.summaries) for group in comparison.groups]
     plain = next(
-        (n for group, n in zip(study.groups, kept, strict=True) if group.method == "finetuning"),
+        (
+            n
+            for group, n in zip(comparison.groups, kept, strict=True)
+            if group.method == "finetuning"
+        ),
         None,
     )
     rows = [
@@ -121,26 +127,26 @@ def _parameters(study: Study) -> Html:
             UNKNOWN if plain is None else f"{number / plain:.2f} ×",
             f"{paper[group.method]}K" if group.method in paper else UNKNOWN,
         ]
-        for group, number in zip(study.groups, kept, strict=True)
+        for group, number in zip(comparison.groups, kept, strict=True)
     ]
     header = ["Method", "Kept", "Of the plain network", "Paper, Table 1"]
     return table("Parameters kept in order to learn the next task", header, rows)
 
 
-def _time_and_memory(study: Study) -> Html:
-    seconds = [mean(s.seconds for s in group.summaries) or 0.0 for group in study.groups]
+def _time_and_memory(comparison: Comparison) -> Html:
+    seconds = [mean(s.seconds for s in group.summaries) or 0.0 for group in comparison.groups]
     peaks = [
         max(known(summary.peak_memory for summary in group.summaries), default=None)
-        for group in study.groups
+        for group in comparison.groups
     ]
     rows = [
         [
             _name(group),
             _bar(duration(time), time, seconds),
-            duration(time / max(study.tasks, 1)),
+            duration(time / max(comparison.tasks, 1)),
             UNKNOWN if peak is None else _bar(memory(peak), peak, known(peaks)),
         ]
-        for group, time, peak in zip(study.groups, seconds, peaks, strict=True)
+        for group, time, peak in zip(comparison.groups, seconds, peaks, strict=True)
     ]
     header = ["Method", "Time per run", "Per task", "Peak memory"]
     return table("Time (mean over seeds) and memory (largest of the seeds)", header, rows)
@@ -155,9 +161,11 @@ def _bar(text: str, value: float, others: Sequence[float]) -> Html:
     return tag("span", {"class": "cell-bar", "style": f"--share:{share:.1f}%"}, text)
 
 
-def _machines(study: Study) -> str:
+def _machines(comparison: Comparison) -> str:
     machines = {
-        _machine(dict(summary.machine)) for group in study.groups for summary in group.summaries
+        _machine(dict(summary.machine))
+        for group in comparison.groups
+        for summary in group.summaries
     }
     if len(machines) == 1:
         return f"Measured on {machines.pop()}."
@@ -178,11 +186,11 @@ def _machine(machine: dict[str, str | int | None]) -> str:
     return ", ".join(word for word in words if word) or "an unknown machine"
 
 
-def settings_used(study: Study) -> Html:
+def settings_used(comparison: Comparison) -> Html:
     """What differs between the groups, and all settings of each; closed at first."""
-    flat = [flatten(group.config) for group in study.groups]
+    flat = [flatten(group.config) for group in comparison.groups]
     shared = [key for key in differing_keys(flat) if all(key in one for one in flat)]
-    names = [group.label for group in study.groups]
+    names = [group.label for group in comparison.groups]
     parts = []
     if shared:
         rows = [[key, *(value_words(one[key]) for one in flat)] for key in shared]
@@ -192,7 +200,7 @@ def settings_used(study: Study) -> Html:
         rows = [[key, value_words(value) or UNKNOWN] for key, value in one.items()]
         caption = f"All settings of {name}"
         parts.append(details(caption, table(caption, ["Setting", "Value"], rows, words=[1])))
-    whole = section_of(study, "settings", "Settings", *parts)
+    whole = section_of(comparison, "settings", "Settings", *parts)
     return tag("div", {"class": "screen-only"}, whole)
 
 

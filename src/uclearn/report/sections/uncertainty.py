@@ -28,16 +28,16 @@ from uclearn.report.chart import (
     symbol,
     task_axis,
 )
-from uclearn.report.groups import Group, Study
+from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, details, join, paragraph, table, tag
 from uclearn.report.sections.histograms import SMALLEST, histograms, layer_name
 from uclearn.report.words import UNKNOWN, count, percent, points
 
 
-def uncertainty(study: Study) -> Html:
+def uncertainty(comparison: Comparison) -> Html:
     """Histograms, map and forecast: open for the reference, on request for all others."""
-    first = study.reference
-    ordered = [first, *(group for group in study.groups if group is not first)]
+    first = comparison.reference
+    ordered = [first, *(group for group in comparison.groups if group is not first)]
     told = [(group, seeds) for group in ordered if (seeds := node_histories(group))]
     if not told:
         return Html()
@@ -46,7 +46,7 @@ def uncertainty(study: Study) -> Html:
         details(f"The same for {group.label}", _one(group, seeds)) for group, seeds in told[1:]
     ]
     title = f"Certain and free nodes: {told[0][0].label}"
-    return section_of(study, "uncertainty", title, *parts)
+    return section_of(comparison, "uncertainty", title, *parts)
 
 
 def node_histories(group: Group) -> dict[int, list[Layer]]:
