@@ -21,6 +21,7 @@ import torch
 from benchmarks.pages import filled
 from benchmarks.timing import Bar, Case, best_times
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import build
 from uclearn.networks import mlp
 from uclearn.networks.heads import run
@@ -30,7 +31,6 @@ from uclearn.storage.recorder import forget_peak, peak_memory
 from uclearn.tasks import Batch, Data, Task, iterate
 from uclearn.training import Plan
 from uclearn.training.loop import train_step
-from uclearn.training.losses import cross_entropy
 
 RECORDS = Path(__file__).with_suffix(".json")
 PAGE = Path(__file__).parents[1] / "docs" / "growth.md"

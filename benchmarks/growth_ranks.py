@@ -14,11 +14,11 @@ import torch
 
 from benchmarks.growth import PLANS, Size, prepared
 from uclearn.methods.contract import Step
+from uclearn.methods.losses import cross_entropy
 from uclearn.ranks import ALONE, Ranks, together
 from uclearn.tasks import Batch
 from uclearn.training import Plan
 from uclearn.training.loop import train_step
-from uclearn.training.losses import cross_entropy
 
 WIDTHS = (400, 1600)
 METHODS = ("finetuning", "ucl", "ewc", "vcl")

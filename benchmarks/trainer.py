@@ -9,12 +9,12 @@ import torch.nn.functional as F
 
 from benchmarks.growth import PLANS, Size, one_step, prepared
 from benchmarks.timing import Bar, Case, best_times
+from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import build
 from uclearn.networks import mlp
 from uclearn.tasks import Data, Task
 from uclearn.training import Plan
 from uclearn.training.loop import TaskLoop
-from uclearn.training.losses import cross_entropy
 
 BATCHES = 20
 HELD = ("ewc", "si", "mas", "hat")

@@ -284,8 +284,8 @@ def test_nothing_else_of_the_size_of_the_weights_stays_in_memory() -> None:
     found = [
         tensor
         for held in method.held
-        for bond in held.bonds  # type: ignore[union-attr]
-        for tensor in bond.grip
+        for each in held.anchored  # type: ignore[union-attr]
+        for tensor in each.grip
         if tensor is not None and tensor.data_ptr() not in known
     ]
     assert max(tensor.numel() for tensor in found) <= max(PAPERS_MLP)

@@ -20,13 +20,13 @@ from tests.ranks.cases import OWN_LOOPS, SESSIONS, Found, learned, method, tasks
 from tests.training.small import small_plan
 from uclearn.errors import UclearnError
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import cross_entropy
 from uclearn.networks import mlp
 from uclearn.ranks import Ranks, together
 from uclearn.session import own_randomness
 from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.training import StoppedError, learn
 from uclearn.training.loop import train_step
-from uclearn.training.losses import cross_entropy
 
 
 def in_step(name: str, ranks: Ranks) -> dict[str, Any]:

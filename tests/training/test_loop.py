@@ -15,12 +15,12 @@ from torch import Tensor, nn
 from tests.training.small import small_method, small_plan, small_tasks
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import cross_entropy
 from uclearn.networks import mlp
 from uclearn.tasks import Data, Task, TaskSequence, iterate
 from uclearn.tasks.data import generator
 from uclearn.training import Plan, learn
 from uclearn.training.loop import train_step
-from uclearn.training.losses import cross_entropy
 
 
 class Diary(Method):

@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from tests.training.small import NAMES, small_method, small_plan, small_tasks
+from uclearn.methods.losses import cross_entropy
 from uclearn.training import Plan, learn
 from uclearn.training.loop import TaskLoop
-from uclearn.training.losses import cross_entropy
 from uclearn.training.schedule import Advice, Schedule
 
 

@@ -48,6 +48,7 @@ from uclearn.live.update import (
     now,
 )
 from uclearn.methods.contract import Method
+from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.networks.heads import MultiHead, has_heads
 from uclearn.surgery.anatomy import widths
@@ -55,7 +56,6 @@ from uclearn.surgery.outputs import add_outputs, resize_to, sizes
 from uclearn.surgery.widen import By, widen
 from uclearn.tasks import Data
 from uclearn.tasks.data import generator
-from uclearn.training.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
 from uclearn.training.plan import Plan
 
 
@@ -330,7 +330,9 @@ class Learner:
     # -- inside ----------------------------------------------------------------------------
 
     def _build(self, model: nn.Module) -> Method:
-        return build(self.method_name, model, self._example, self._settings_by_part)
+        method = build(self.method_name, model, self._example, self._settings_by_part)
+        method.use_loss(self.loss)
+        return method
 
     def _prepare(self, arrived: Data) -> None:
         """Check the inputs, and build the method if these are the first."""

@@ -23,11 +23,11 @@ from uclearn.live.canaries import right_answers
 from uclearn.live.learner import Learner
 from uclearn.live.new_data import NewData, as_data
 from uclearn.measures.statistics import probability_above_zero
+from uclearn.methods.losses import Loss, squared_error
 from uclearn.methods.registry import keywords, parts
 from uclearn.tasks import Data, Task, hold_out
 from uclearn.tasks.data import generator
 from uclearn.training.loop import validation_loss
-from uclearn.training.losses import Loss, squared_error
 from uclearn.training.plan import Plan
 
 Choices = Mapping[str, Sequence[Any]]

@@ -18,13 +18,13 @@ from uclearn.live.canaries import Portions, TaskRecord, fingerprint, right_answe
 from uclearn.live.gate import Comparison, Gate, compare
 from uclearn.live.new_data import check_classes, check_labels, class_count, of_task, outputs_of
 from uclearn.methods.contract import Method
+from uclearn.methods.losses import Loss
 from uclearn.methods.parts.wrapper import node_state
 from uclearn.networks.heads import has_heads
 from uclearn.storage.recorder import environment
 from uclearn.tasks import Data, Task
 from uclearn.tasks.data import generator
 from uclearn.training.loop import TaskLoop
-from uclearn.training.losses import Loss
 from uclearn.training.plan import Plan
 
 SCHEMA = 1

@@ -32,6 +32,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError, TaskError
 from uclearn.gaussian.noise import Noise
+from uclearn.methods.losses import Loss
 from uclearn.networks.heads import MultiHead, has_heads, run
 from uclearn.ranks import present
 from uclearn.tasks.data import iterate
@@ -105,6 +106,7 @@ class Method(nn.Module):
     noise: Noise | None = None
     """What the method draws its weights from, None: it draws none. Processes that learn one model
     must each draw from a stream of their own: `method.noise.stream = rank`."""
+    _loss_of_loop: tuple[Loss | None] = (None,)  # in a tuple: a loss that is a module is no part
 
     def __init__(self, model: nn.Module, *, copied: bool = False) -> None:
         super().__init__()
@@ -159,6 +161,14 @@ class Method(nn.Module):
     def inference(self, task: int | None = None) -> AbstractContextManager[nn.Module]:
         """Lends the network to predict with, and leaves no trace."""
         return lent(self.model)
+
+    # -- the loop's loss -------------------------------------------------------------------
+
+    def use_loss(self, loss: Loss | None) -> None:
+        """Say which loss, per example, the loop learns with. A method that also trains by itself
+        (VCL's start, a coreset's refits) uses it, unless it was built with a loss of its own.
+        None, or not called at all: cross-entropy for labels, squared error for other targets."""
+        self._loss_of_loop = (loss,)
 
     # -- saved states ----------------------------------------------------------------------
 

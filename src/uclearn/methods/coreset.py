@@ -18,7 +18,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.parts.fit import Loss, check_fit, fit
+from uclearn.methods.losses import Loss
+from uclearn.methods.parts.fit import check_fit, fit
 from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.networks.heads import has_heads
 from uclearn.tasks.data import Data, DataLike, generator, iterate, join
@@ -44,7 +45,7 @@ class WithCoreset(Wrapper):
         refit_epochs: how many times a refit goes through the examples.
         refit_lr: its learning rate, with Adam.
         refit_batch_size: its examples per step.
-        loss: of the refit; None: cross-entropy for labels, else mean squared error.
+        loss: of the refit, per example; None: that of the loop (see `use_loss`).
         seed: of the choice and of the refit.
     """
 
@@ -144,7 +145,7 @@ class WithCoreset(Wrapper):
                 epochs=self.refit_epochs,
                 lr=self.refit_lr,
                 batch_size=self.refit_batch_size,
-                loss=self.loss,
+                loss=self.loss or self._loss_of_loop[0],
                 seed=self.seed,
             )
         return method

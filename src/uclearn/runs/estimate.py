@@ -11,11 +11,11 @@ from pathlib import Path
 import torch
 
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import cross_entropy
 from uclearn.runs.prepare import prepare
 from uclearn.runs.supervised import RunConfig
 from uclearn.tasks import DataLike, iterate
 from uclearn.training.loop import train_step
-from uclearn.training.losses import cross_entropy
 from uclearn.training.plan import Plan
 
 _STEPS = 4

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import torch
 
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import METHODS, build
 from uclearn.runs.footprint import FORMULAS, Footprint, Sizes, expected, mlp_sizes
 from uclearn.runs.job import parameter_count
@@ -22,7 +23,6 @@ from uclearn.runs.supervised import NetworkSettings, RunConfig, check_network
 from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.tasks.benchmarks import benchmark
 from uclearn.training.loop import TaskLoop, train_step
-from uclearn.training.losses import cross_entropy
 
 _SHAPES = {
     "mnist": (784,),

@@ -20,12 +20,12 @@ from torch import Tensor
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import Loss, cross_entropy, squared_error
 from uclearn.ranks import Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import TaskSequence
 from uclearn.training.evaluate import Score, correct, evaluate_all
 from uclearn.training.loop import TaskLoop
-from uclearn.training.losses import Loss, cross_entropy, squared_error
 from uclearn.training.plan import Plan
 
 __all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
@@ -101,6 +101,7 @@ class _Learning:
         classifies = tasks[0].classes is not None
         self.loss = loss or (cross_entropy if classifies else squared_error)
         self.score = score or (correct if classifies else self._minus_loss)
+        method.use_loss(loss)
         self.outcome = Outcome()
         self.loop: TaskLoop | None = None
         self.last_told = time.monotonic()

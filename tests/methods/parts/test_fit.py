@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from functools import partial
 from typing import Any
 
 import pytest
@@ -79,12 +80,15 @@ def test_draws_in_front_are_averaged_over() -> None:
     outputs = torch.randn(5, 2, 3)
     expected = torch.stack([F.cross_entropy(draw, labels) for draw in outputs]).mean()
     torch.testing.assert_close(mean_loss(outputs, labels), expected)
-    expected = torch.stack([F.mse_loss(draw, values) for draw in outputs]).mean()
+    expected = (outputs - values).square().sum(2).mean()  # as `squared_error` in any loop
     torch.testing.assert_close(mean_loss(outputs, values), expected)
     torch.testing.assert_close(mean_loss(outputs[0], labels), F.cross_entropy(outputs[0], labels))
-    torch.testing.assert_close(mean_loss(outputs[0], values), F.mse_loss(outputs[0], values))
     torch.testing.assert_close(
-        mean_loss(outputs, values, F.l1_loss), (outputs - values).abs().mean()
+        mean_loss(outputs[0], values), (outputs[0] - values).square().sum(1).mean()
+    )
+    torch.testing.assert_close(
+        mean_loss(outputs, values, partial(F.l1_loss, reduction="none")),
+        (outputs - values).abs().mean(),
     )
 
 

@@ -8,11 +8,11 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, Protocol
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.errors import UclearnError
 from uclearn.methods.contract import Method, Step, lent
+from uclearn.methods.losses import cross_entropy, example_losses
 from uclearn.networks.heads import MultiHead, run
 from uclearn.tasks.data import Batch, Data, generator, iterate
 from uclearn.tasks.task import Task
@@ -70,7 +70,7 @@ def train(method: Method, begun: Task, epochs: int = 1) -> None:
         for number, batch in enumerate(iterate(begun.train, BATCH, order)):
             step = step_for(batch, begun, number * BATCH / len(begun.train))
             method.begin_step(step)
-            losses = example_losses(run(method.model, batch.inputs, batch.task), batch.targets)
+            losses = _losses(method, batch)
             optimizer.zero_grad()
             (losses.mean() + method.penalty(step)).backward()
             method.adjust_gradients(step)
@@ -78,12 +78,17 @@ def train(method: Method, begun: Task, epochs: int = 1) -> None:
             method.end_step(step)
 
 
+def _losses(method: Method, batch: Batch) -> Tensor:
+    outputs = run(method.model, batch.inputs, batch.task)
+    return example_losses(cross_entropy, outputs, batch.targets)
+
+
 def end(method: Method, begun: Task) -> None:
     """Consolidate, with everything that a loop offers."""
 
     def losses() -> Iterable[Tensor]:
         for batch in iterate(begun.train, BATCH):
-            yield example_losses(run(method.model, batch.inputs, batch.task), batch.targets)
+            yield _losses(method, batch)
 
     with lent(method.model):
         method.end_task(begun, losses)
@@ -110,7 +115,7 @@ def _half_step(
     step = step_for(batch, task)
     method.train()
     method.begin_step(step)
-    losses = example_losses(run(method.model, batch.inputs, batch.task), batch.targets)
+    losses = _losses(method, batch)
     value = method.penalty(step)
     method.zero_grad()
     scalar = value if penalty_alone else losses.mean()
@@ -152,12 +157,6 @@ def first_batch(task: Task, size: int = BATCH) -> Batch:
 def step_for(batch: Batch, begun: Task, progress: float = 0.5) -> Step:
     """What a loop says of a batch."""
     return Step(begun.index, batch.inputs, len(batch.targets), progress, len(begun.train))
-
-
-def example_losses(outputs: Tensor, targets: Tensor) -> Tensor:
-    """(batch,) cross-entropy; (draws, batch, classes) outputs are averaged over."""
-    draws = outputs if outputs.dim() == 3 else outputs[None]
-    return torch.stack([F.cross_entropy(d, targets, reduction="none") for d in draws]).mean(0)
 
 
 class ContractError(UclearnError, AssertionError):

@@ -6,20 +6,17 @@ contract in their order, so that it serves any method, and a plain network as `M
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.losses import Loss, example_losses, has_draws, usual_loss
 from uclearn.networks.heads import run
 from uclearn.tasks.data import Batch, DataLike, generator, iterate
-
-Loss = Callable[[Tensor, Tensor], Tensor]
-"""(outputs, targets) -> the mean loss of a batch."""
 
 
 def fit(
@@ -42,7 +39,7 @@ def fit(
         epochs: how many times to go through them.
         lr: learning rate.
         batch_size: examples per step.
-        loss: None: cross-entropy for labels, mean squared error for other targets.
+        loss: per example; None: cross-entropy for labels, squared error for other targets.
         seed: of the order of the examples and of what the network draws, such as dropout.
 
     >>> from torch import nn
@@ -72,22 +69,20 @@ def fit(
 
 
 def mean_loss(outputs: Tensor, targets: Tensor, loss: Loss | None = None) -> Tensor:
-    """The loss of a batch, averaged over draws where the network returned several.
+    """The mean loss of a batch, and of all draws where the network returned several.
 
     Args:
         outputs: (batch, ...), or (draws, batch, ...).
         targets: (batch,) labels, for outputs (batch, classes); or (batch, ...) like the outputs.
-        loss: None: cross-entropy for labels, mean squared error for other targets.
+        loss: per example; None: cross-entropy for labels, squared error for other targets.
 
     >>> mean_loss(torch.tensor([[[1.0], [2.0]], [[3.0], [4.0]]]), torch.tensor([[0.0], [0.0]]))
     tensor(7.5000)
     """
-    labels = not targets.is_floating_point()
-    loss = loss or (F.cross_entropy if labels else F.mse_loss)
-    if outputs.dim() == targets.dim() + (2 if labels else 1):  # draws stand in front
+    if has_draws(outputs, targets):
         targets = targets.expand(len(outputs), *targets.shape).flatten(0, 1)
         outputs = outputs.flatten(0, 1)
-    return loss(outputs, targets)
+    return example_losses(loss or usual_loss, outputs, targets).mean()
 
 
 def check_fit(prefix: str, epochs: int, lr: float, batch_size: int) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Protocol, Unpack, runtime_checkable
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.losses import Loss
 from uclearn.tasks.task import Task
 
 
@@ -70,6 +71,11 @@ class Wrapper(Method):
     def inference(self, task: int | None = None) -> AbstractContextManager[nn.Module]:
         """As the inner method."""
         return self.method.inference(task)
+
+    def use_loss(self, loss: Loss | None) -> None:
+        """For the wrapper and for the inner method."""
+        super().use_loss(loss)
+        self.method.use_loss(loss)
 
 
 @runtime_checkable

@@ -22,8 +22,9 @@ from torch import Tensor, nn
 from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.losses import Loss
 from uclearn.methods.parts.anchors import gradient_of
-from uclearn.methods.parts.fit import Loss, check_fit, fit
+from uclearn.methods.parts.fit import check_fit, fit
 from uclearn.methods.vcl.draws import WeightDraws
 from uclearn.methods.vcl.mean_field import MeanFieldLayer, Posterior, mean_field
 from uclearn.networks.heads import MultiHead, head_names
@@ -54,7 +55,7 @@ class VCL(Method):
             120); 0 leaves it out.
         start_lr: its learning rate, with Adam.
         start_batch_size: its examples per step.
-        loss: of the plain training; None: cross-entropy for labels, else mean squared error.
+        loss: of the plain training, per example; None: that of the loop (see `use_loss`).
         plain: qualified names of modules that stay plain and are not held.
         noise: `"table"` or `"fresh"` normal numbers (see `uclearn.gaussian.noise`).
         closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss.
@@ -196,7 +197,7 @@ class VCL(Method):
                 epochs=self.start_epochs,
                 lr=self.start_lr,
                 batch_size=self.start_batch_size,
-                loss=self.loss,
+                loss=self.loss or self._loss_of_loop[0],
                 seed=self.seed,
             )
         self.started.fill_(True)
