@@ -183,6 +183,7 @@ def test_after_learning_digits_a_third_of_the_network_can_go() -> None:
     assert mean(small) >= mean(whole) - 0.03
 
 
+@pytest.mark.slow
 def test_uncertainty_knows_what_old_tasks_need_without_their_data() -> None:
     """Two fifths of the nodes go, measured on the last of three permutations of the digits alone.
     The old tasks keep more with strengths than without: 0.65 and 0.64 against 0.54 and 0.59 when

@@ -278,6 +278,7 @@ def test_an_update_made_meanwhile_is_not_undone(tmp_path: Path) -> None:
     assert list(Learner.load(tmp_path).tasks) == ["january"]
 
 
+@pytest.mark.slow
 def test_two_processes_cannot_learn_in_one_folder(tmp_path: Path) -> None:
     learner().save(tmp_path)
     code = """

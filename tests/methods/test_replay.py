@@ -320,6 +320,7 @@ def chi_square(counts: Tensor, expected: float) -> float:
     return float(((counts - expected).square() / expected).sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pieces", [(40,), (3, 17, 20)])
 def test_every_example_of_the_stream_is_equally_likely_to_be_kept(pieces: tuple[int, ...]) -> None:
     size, runs = 8, 1500

@@ -1,4 +1,4 @@
-"""The networks of the paper: their sizes as its tables have them, their weights as He draws them."""
+"""The networks of the paper: their sizes as in its tables, their weights as He draws them."""
 
 from __future__ import annotations
 

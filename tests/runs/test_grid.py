@@ -17,6 +17,7 @@ from uclearn.runs.resolve import resolve
 from uclearn.storage.lock import FolderLock
 
 
+@pytest.mark.slow
 def test_a_run_that_fails_or_dies_stops_no_other_and_is_reported(tmp_path: Path) -> None:
     too_large = small("finetuning+coreset", coreset__size=5000)
     slow = small("finetuning", seed=1, plan__epochs=100_000)
@@ -36,6 +37,7 @@ def test_a_run_that_fails_or_dies_stops_no_other_and_is_reported(tmp_path: Path)
     assert [result.summary() is None for result in results] == [True, True, False]
 
 
+@pytest.mark.slow
 def test_a_run_without_its_data_stops_no_other(tmp_path: Path) -> None:
     configs = [resolve("split-mnist", "finetuning"), small("finetuning")]
     results = run_all(placed(configs, tmp_path, data=tmp_path / "nowhere"), workers=1)
@@ -43,6 +45,7 @@ def test_a_run_without_its_data_stops_no_other(tmp_path: Path) -> None:
     assert "The data set mnist is not complete" in results[0].message
 
 
+@pytest.mark.slow
 def test_only_what_is_missing_is_made_and_is_what_a_run_alone_makes(tmp_path: Path) -> None:
     configs = [small("finetuning", seed=seed) for seed in range(3)]
     jobs = placed(configs, tmp_path / "grid")

@@ -69,6 +69,7 @@ def test_what_could_not_be_sent_is_sent_by_the_next_call(at: Any, tmp_path: Path
     assert outcome(tmp_path / "kept" / config.folder_name()) == outcome(result.folder)
 
 
+@pytest.mark.slow
 def test_the_command_line_keeps_runs_at_a_url(
     at: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

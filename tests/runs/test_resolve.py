@@ -26,6 +26,7 @@ VALUES = (
 SETTINGS = st.builds(lambda key, value: f"{key}={value}", KEYS, VALUES) | st.text(max_size=24)
 
 
+@pytest.mark.slow
 @settings(max_examples=200)
 @given(SETTINGS)
 @example("ucl.beta=1\nplan.epochs=2")

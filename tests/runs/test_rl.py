@@ -94,6 +94,7 @@ def test_methods_are_built_around_a_policy_as_wide_as_the_widest_task() -> None:
     assert build_method(quick("ucl")).model.width == 3  # Pendulum has 3, MountainCar 2
 
 
+@pytest.mark.slow
 @pytest.mark.rl
 def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> None:
     configs = [quick("finetuning"), quick("rwalk")]

@@ -53,6 +53,7 @@ def test_trials_are_runs_on_the_first_tasks_judged_by_validation_data(tmp_path: 
     )
 
 
+@pytest.mark.slow
 def test_the_same_call_makes_only_what_is_missing_and_the_same_trials(tmp_path: Path) -> None:
     whole = tune(tuning(), Maker(tmp_path / "whole"), 7)
     begun: list[str] = []
@@ -73,6 +74,7 @@ def test_another_space_is_another_study(tmp_path: Path) -> None:
     assert 1.0 <= alone.values["ewc.strength"] <= 2.0
 
 
+@pytest.mark.slow
 def test_a_hopeless_trial_is_stopped_after_its_second_task(tmp_path: Path) -> None:
     space = {"plan.lr": Choice((0.01, 0.02, 0.03, 0.04, 1e-9))}  # the last learns nothing at all
     tried = tune(tuning(space, tasks=3), Maker(tmp_path), 5, sampler="grid")
@@ -129,6 +131,7 @@ def command(folder: Path, epochs: int) -> list[str]:
     return [sys.executable, "-m", "uclearn", *words]
 
 
+@pytest.mark.slow
 def test_killed_in_the_middle_of_a_trial_it_repeats_that_trial_from_its_checkpoint(
     tmp_path: Path,
 ) -> None:
@@ -150,6 +153,7 @@ def test_killed_in_the_middle_of_a_trial_it_repeats_that_trial_from_its_checkpoi
     assert resolve_file(found).plan.model_dump()["epochs"] == 60
 
 
+@pytest.mark.slow
 def test_two_at_once_share_a_study_from_its_first_moment(tmp_path: Path) -> None:
     words = [*command(tmp_path, 20), "--trials", "5"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]

@@ -36,6 +36,7 @@ def read_nothing_of(net: nn.Module, example: Tensor, name: str, node: int) -> No
             weight[:, features] = 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_nodes_that_nobody_reads_go_and_nothing_changes(name: str) -> None:
     """One in each layer that can lose any, where not even 1e-5 may be lost (and with them nodes

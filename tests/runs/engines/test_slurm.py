@@ -21,6 +21,7 @@ from uclearn.runs.grid import run_all
 HERE = SlurmEngine(parse_slurm(["cluster=local", "partition=any", "timeout_min=5"]))
 
 
+@pytest.mark.slow
 def test_a_killed_job_is_queued_again_and_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     victim = small("ucl", plan__epochs=40)
     told: list[str] = []
