@@ -1,4 +1,5 @@
-"""The rules of the house: who may import whom, what an import costs, what is in the wheel."""
+"""The rules of the house: who may import whom, what an import costs, where tests lie, what is in
+the wheel."""
 
 import subprocess
 import sys
@@ -90,3 +91,57 @@ def test_the_wheel_carries_types_and_data(tmp_path: Path) -> None:
         "uclearn",
         f"uclearn-{PROJECT['version']}.dist-info",
     }
+
+
+# -- where tests lie ---------------------------------------------------------------------------
+
+WHOLE = {
+    # rooms that are tested as one: networks of all kinds through the topology, a page in a browser
+    *("topology/test_branching_networks.py", "topology/test_plain_networks.py"),
+    *("topology/test_random_networks.py", "topology/test_user_code.py"),
+    *("report/test_browser.py", "report/test_real_runs.py"),
+    # processes that are killed, and agents that really learn
+    *("cli/test_processes.py", "rl/test_kill.py", "rl/test_learning.py", "training/test_kill.py"),
+    # numbers and folders of other times
+    *("golden/test_methods.py", "golden/test_two_one_one.py", "golden/test_version_0_1_0.py"),
+    # what is no module of the package: the house itself, its documents, benchmarks and results
+    *("test_benchmarks.py", "test_docs.py", "test_examples.py", "test_growth.py", "test_house.py"),
+    *("test_results.py", "test_unused.py"),
+}
+"""Files of tests from end to end, which mirror no module."""
+
+SHARE_MIRRORED = 0.75
+"""Of all modules, at least; raise it when there are more."""
+
+
+def modules() -> set[Path]:
+    """All modules and packages, as `methods/ewc`."""
+    package = ROOT / "src" / "uclearn"
+    found = {path.relative_to(package).with_suffix("") for path in package.rglob("*.py")}
+    inits = {path for path in found if path.name in ("__init__", "__main__")}
+    return (found - inits) | {path.parent for path in inits if path.parent != Path()}
+
+
+def mirrored_by(test: Path, known: set[Path]) -> Path | None:
+    """The module that a file of tests is about: `a/test_b.py` and `a/test_b_more.py` are about
+    `a/b`, and so is any file in a folder `a/b` of its own."""
+    about = test.with_name(test.stem.removeprefix("test_"))
+    choices = [about.with_name(about.name[:end]) for end in range(len(about.name), 0, -1)]
+    for choice in choices:
+        if choice in known and about.name[len(choice.name) :][:1] in ("", "_"):
+            return choice
+    own_folder = test.parent in known and (ROOT / "src/uclearn" / f"{test.parent}.py").exists()
+    return test.parent if own_folder else None
+
+
+def test_tests_lie_where_what_they_test_lies() -> None:
+    folder, known = ROOT / "tests", modules()
+    tests = {path.relative_to(folder) for path in folder.rglob("test_*.py")}
+    about = {test: mirrored_by(test, known) for test in tests}
+    astray = {test.as_posix() for test, module in about.items() if module is None}
+    assert astray == WHOLE, "a new file of tests is named after its module, or is listed as whole"
+
+    files = {module for module in known if (ROOT / f"src/uclearn/{module}.py").exists()}
+    missing = sorted(str(module) for module in files - set(about.values()))
+    share = 1 - len(missing) / len(files)
+    assert share >= SHARE_MIRRORED, f"{share:.0%} are mirrored; without a file: {missing}"

@@ -20,7 +20,11 @@ from tests.runs.test_job import outcome
 from uclearn.storage.records import find_runs
 
 Start = Callable[..., subprocess.Popen[str]]
+
+
 COMMAND = [sys.executable, "-m", "uclearn"]
+
+
 LONG = ["run", "split-digits", "--tasks", "2", "--epochs", "40", "--set", "network.hidden=[8]"]
 
 
@@ -113,25 +117,3 @@ def test_two_at_once_on_the_same_folder_share_the_work(start: Start, tmp_path: P
         lines = (folder / "events.jsonl").read_text().splitlines()
         told: list[dict[str, Any]] = [json.loads(line) for line in lines]
         assert [e["task"] for e in told if e["event"] == "evaluation"] == [0, 1]
-
-
-@pytest.mark.parametrize("words", [["--version"], ["--help"]])
-def test_a_look_at_the_command_imports_no_torch(words: list[str]) -> None:
-    code = "import sys, atexit; atexit.register(lambda: print('torch' in sys.modules)); "
-    code += f"sys.argv = ['uclearn', *{words}]; from uclearn.cli.app import main; main()"
-    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ran.stdout.splitlines()[-1] == "False"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("typed", "offered"),
-    [("uclearn run perm", ["permuted-mnist", "permuted-digits"]), ("uclearn com", ["compare"])],
-)
-def test_the_shell_completes_commands_and_names(typed: str, offered: list[str]) -> None:
-    last = str(len(typed.split()) - 1)
-    asked = {"_UCLEARN_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": last}
-    ran = subprocess.run(
-        COMMAND, env={**os.environ, **asked}, capture_output=True, text=True, check=False
-    )
-    assert ran.stdout.split() == offered

@@ -9,14 +9,12 @@ from typing import Any
 import pytest
 
 from tests.runs.small import placed
-from uclearn.cli.rewards import rewards_table
 from uclearn.errors import SettingError
 from uclearn.paper.settings import RL
 from uclearn.rl.catalogue import PAPER
 from uclearn.runs.grid import Result, run_all
 from uclearn.runs.kind import read_config
 from uclearn.runs.rl import RLConfig, build_method, resolve_rl
-from uclearn.storage.records import read_run
 
 QUICK = {
     "plan.environments": 4,
@@ -102,8 +100,8 @@ def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> N
     alone = [run_all(placed([each], tmp_path / "one"), workers=1)[0] for each in configs]
     assert [result.state for result in (*together, *alone)] == ["made"] * 4
     for one, other in zip(together, alone, strict=True):
-        rewards = _rewards(one)
-        assert rewards == _rewards(other)
+        rewards = rewards_of(one)
+        assert rewards == rewards_of(other)
         assert rewards["task"] == [0, 0, 1, 1]
         assert rewards["steps"] == [32, 64, 96, 128]
         assert [len(returns) for returns in rewards["returns"]] == [1, 1, 2, 2]
@@ -111,19 +109,7 @@ def test_runs_side_by_side_are_those_of_one_after_the_other(tmp_path: Path) -> N
     assert [result.state for result in again] == ["done", "done"]
 
 
-@pytest.mark.rl
-def test_the_table_has_the_returns_of_the_last_evaluation(tmp_path: Path) -> None:
-    config = quick("ewc")
-    results = run_all(placed([config], tmp_path), workers=1)
-    last = _rewards(results[0])["returns"][-1]
-    table = rewards_table(results)
-    cells = [next(iter(column.cells)) for column in table.columns]
-    assert cells[1:3] == [f"{value:.0f}" for value in last]
-    events = read_run(results[0].folder).events
-    assert [event["event"] for event in events].count("evaluation") == 4
-
-
-def _rewards(result: Result) -> dict[str, Any]:
+def rewards_of(result: Result) -> dict[str, Any]:
     summary = result.summary()
     assert summary is not None
     found: dict[str, Any] = summary.extra["rewards"]

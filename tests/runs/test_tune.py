@@ -13,17 +13,13 @@ import pytest
 
 from tests.runs.small import SMALL
 from uclearn.errors import SettingError
-from uclearn.methods.registry import METHODS
-from uclearn.paper.settings import GRIDS
 from uclearn.runs import trials as one_trial
-from uclearn.runs.config import PRESETS, Configuration
-from uclearn.runs.resolve import preset_document, preset_text, read_file, resolve
-from uclearn.runs.spaces import SPACES, Choice, Range, default_space, parse_space
-from uclearn.runs.supervised import SUPERVISED
+from uclearn.runs.config import Configuration
+from uclearn.runs.resolve import preset_text, read_file, resolve
+from uclearn.runs.spaces import Choice, Range
 from uclearn.runs.tune import SAMPLERS, Maker, Tuning, tune
 from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs, read_run, read_summary
-from uclearn.tasks.benchmarks import BENCHMARKS
 
 WIDE = {"ewc.strength": Range(1.0, 1e5, log=True)}
 
@@ -195,47 +191,6 @@ def test_values_that_do_not_go_together_fail_their_trial_alone(tmp_path: Path) -
     good, bad = tune(tuning(space, tasks=1), Maker(tmp_path), 2, sampler="grid")
     assert (good.state, bad.state) == ("complete", "fail")
     assert "strength" in bad.note
-
-
-def test_default_spaces_contain_what_was_published_and_every_preset() -> None:
-    for part, own in SPACES.items():
-        for key, each in own.items():
-            for benchmark in BENCHMARKS:
-                for grid in (GRIDS.get(benchmark, {}).get(part, {}).get(f"{part}.{key}", ()),):
-                    assert all(each.low <= value <= each.high for value in grid)
-                if part not in METHODS:
-                    continue
-                for preset in PRESETS:
-                    value = preset_document(SUPERVISED, benchmark, part, preset)["settings"][part][
-                        key
-                    ]
-                    assert value is None or each.low <= value <= each.high, (benchmark, part, key)
-
-
-def test_a_setting_that_the_preset_leaves_open_is_not_searched() -> None:
-    assert "ucl.sigma" in default_space("row-permuted-mnist", "ucl")
-    assert "ucl.ratio" not in default_space("row-permuted-mnist", "ucl")
-    assert "ucl.sigma" not in default_space("omniglot", "ucl")
-    assert "ucl.ratio" in default_space("omniglot", "ucl")
-    assert "replay.share" in default_space("omniglot", "ucl+replay")
-    with pytest.raises(SettingError, match=r"finetuning has no setting that is tuned by default"):
-        Tuning("split-digits", "finetuning").searched()
-
-
-def test_a_space_is_read_as_it_is_written() -> None:
-    assert parse_space(["a.b=1..4", "a.c=1e-3..2:log", "a.d=x,none,3"]) == {
-        "a.b": Range(1, 4),
-        "a.c": Range(1e-3, 2, log=True),
-        "a.d": Choice(("x", None, 3)),
-    }
-    for text in ("a.b", "=1..2", "a.b="):
-        with pytest.raises(SettingError, match=r"A space is written `part.key=low..high`"):
-            parse_space([text])
-    for text in ("a.b=2..1", "a.b=x..2", "a.b=1..2:lin", "a.b=true..3"):
-        with pytest.raises(SettingError, match=r"The range of `a.b` must be two numbers"):
-            parse_space([text])
-    with pytest.raises(SettingError, match=r"must be above 0 for :log, got '0\.\.2:log'"):
-        parse_space(["a.b=0..2:log"])
 
 
 def test_what_is_wrong_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

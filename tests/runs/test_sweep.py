@@ -1,12 +1,10 @@
-"""Sweeps, and how long runs are estimated to take."""
+"""Sweeps: what is tried, and by what it is judged."""
 
 from __future__ import annotations
 
 import pytest
 
-from tests.runs.small import SMALL
 from uclearn.errors import SettingError
-from uclearn.runs.estimate import estimate_seconds
 from uclearn.runs.resolve import resolve
 from uclearn.runs.sweep import candidates, paper_grid, parse_grid
 
@@ -44,13 +42,3 @@ def test_what_is_no_grid_says_how_one_is_written(text: str) -> None:
 def test_a_sweep_over_nothing_is_refused() -> None:
     with pytest.raises(SettingError, match=r"There is nothing to try"):
         candidates("split-digits", "ewc", {})
-
-
-def test_twice_the_epochs_are_estimated_to_take_about_twice_the_time() -> None:
-    def estimated(epochs: int) -> float:
-        overrides = {**SMALL, "plan.epochs": epochs}
-        config = resolve("split-digits", "ewc", overrides=overrides)
-        return min(estimate_seconds([config], None, workers=1) for _ in range(5))
-
-    estimated(1)
-    assert 1.0 < estimated(40) / estimated(10) < 16.0

@@ -1,19 +1,16 @@
-"""A model in use, from the command line: taught from files, guarded, asked, and accounted for."""
+"""`uclearn learn`: a model taught from files, guarded, asked, and accounted for."""
 
 from __future__ import annotations
 
 import csv
-import json
-import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 import torch
 
-from tests.live.months import month
+from tests.cli.months import FAST, teach, write
+from tests.cli.terminal import Uclearn
 from tests.report.pages import parse, specs
 from tests.report.test_page_structure import (
     test_every_id_is_there_once_and_every_reference_leads_somewhere as every_link_leads_somewhere,
@@ -21,61 +18,12 @@ from tests.report.test_page_structure import (
 from tests.report.test_page_structure import (
     test_every_table_has_a_caption_headers_and_even_rows as every_table_is_whole,
 )
-from uclearn.cli.app import main
 from uclearn.live.learner import Learner
 from uclearn.networks import MultiHead
 from uclearn.storage.checkpoint import CHECKPOINT_NAME
 from uclearn.storage.lock import FolderLock
 
-
-class Said(NamedTuple):
-    code: int
-    out: str
-    err: str
-
-    def lines(self) -> list[dict[str, object]]:
-        return [json.loads(line) for line in self.out.splitlines()]
-
-
-Uclearn = Callable[..., Said]
-FAST = ("--hidden", "12", "--lr", "0.02", "--epochs", "12", "--batch-size", "16")
-
-
-@pytest.fixture
-def uclearn(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> Uclearn:
-    """Type a command, in a folder with three months of data."""
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("COLUMNS", "100")
-    for number, name in enumerate(["january", "february", "march"]):
-        write(tmp_path / f"{name}.csv", number)
-
-    def typed(*words: str) -> Said:
-        monkeypatch.setattr(sys, "argv", ["uclearn", *words])
-        with pytest.raises(SystemExit) as leaving:
-            main()
-        shown = capfd.readouterr()
-        return Said(int(leaving.value.code or 0), shown.out, shown.err)
-
-    return typed
-
-
-def write(path: Path, number: int, labels: tuple[str, str] = ("ok", "worn")) -> None:
-    """A month with features of very different scales, the label in the middle."""
-    x, y = month(number)
-    x = x * torch.tensor([1.0, 1000.0, 0.001, 1.0]) + torch.tensor([0.0, 500.0, 0.0, -3.0])
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["force", "speed", "fault", "sway", "heat"])
-        for row, label in zip(x.tolist(), y.tolist(), strict=True):
-            writer.writerow([*row[:2], labels[label], *row[2:]])
-
-
-def teach(uclearn: Uclearn, name: str, *words: str) -> Said:
-    return uclearn(
-        "learn", "m", "--data", f"{name}.csv", "--name", name, "--label", "fault", *words
-    )
+pytestmark = pytest.mark.usefixtures("months")
 
 
 def test_the_story_of_a_model(uclearn: Uclearn, tmp_path: Path) -> None:
@@ -156,17 +104,6 @@ def test_new_labels(uclearn: Uclearn, tmp_path: Path) -> None:
     assert "cracked" in said.out
 
 
-def test_npz_serves_as_well(uclearn: Uclearn) -> None:
-    x, y = month(0)
-    np.savez("january.npz", x=x.reshape(120, 2, 2).numpy(), y=y.numpy() + 7)
-    said = uclearn("learn", "m", "--data", "january.npz", "--name", "january", *FAST)
-    assert said.code == 0, said.err
-    np.savez("x.npz", x=x.reshape(120, 2, 2).numpy())
-    said = uclearn("predict", "m", "--data", "x.npz", "--json")
-    labels = [line["label"] for line in said.lines()]
-    assert sum(a == str(b) for a, b in zip(labels, (y + 7).tolist(), strict=True)) > 110
-
-
 @pytest.mark.parametrize(
     ("words", "text"),
     [
@@ -223,9 +160,3 @@ def test_a_folder_in_use_is_refused(uclearn: Uclearn) -> None:
         said = teach(uclearn, "january", *FAST)
     assert said.code == 1
     assert "Folder m is in use by process" in said.err
-
-
-def test_no_journal_no_status(uclearn: Uclearn) -> None:
-    said = uclearn("status", "nowhere")
-    assert said.code == 1
-    assert "There is no journal in nowhere. `uclearn learn` begins one." in said.err
