@@ -9,7 +9,6 @@ from uclearn.networks.heads import MultiHead
 from uclearn.paper.numbers import PARAMETERS
 from uclearn.runs.footprint import FORMULAS, Sizes, expected
 from uclearn.runs.params import count, parameter_table, sizes_with
-from uclearn.runs.prepare import fixed_network
 from uclearn.runs.resolve import resolve
 from uclearn.tasks.benchmarks import BENCHMARKS, benchmark
 
@@ -56,7 +55,7 @@ def test_formulas_say_what_is_counted(name: str, method: str) -> None:
 
 def _sizes(name: str) -> Sizes:
     """Of the benchmark's network."""
-    make = fixed_network(name)
+    make = benchmark(name).network
     if make is None:
         return sizes_with(name, resolve(name, "finetuning").network.hidden)
     network = make(0)

@@ -59,6 +59,13 @@ def test_digits_to_train_and_to_test_on_are_all_of_them_and_differ() -> None:
     assert len(test) == 359  # a fifth
 
 
+@pytest.mark.parametrize("name", ["permuted-digits", "split-digits"])
+def test_what_is_said_without_data_is_so(name: str) -> None:
+    said, made = benchmark(name), load_tasks(name, seed=0)
+    assert (said.input_shape, said.classes) == (made.input_shape, made.classes)
+    assert (said.tasks, said.heads) == (len(made), made.heads)
+
+
 def test_the_seed_decides() -> None:
     first, again, other = (load_tasks("permuted-digits", seed) for seed in (0, 0, 1))
     assert torch.equal(everything(first[2].test), everything(again[2].test))

@@ -13,7 +13,10 @@ def benchmarks() -> None:
     table = Table(show_lines=False)
     for column in ("benchmark", "tasks", "what", "data"):
         table.add_column(column, justify="right" if column == "tasks" else "left")
-    for entry in BENCHMARKS.values():
+    entries, problems = BENCHMARKS.sound()
+    for entry in entries.values():
         needed = ", ".join(entry.data) or "comes with the package"
         table.add_row(entry.name, str(entry.tasks), entry.description, needed)
     Console().print(table)
+    for problem in problems:
+        Console(stderr=True, soft_wrap=True).print(problem)

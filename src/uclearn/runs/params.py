@@ -24,16 +24,6 @@ from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.tasks.benchmarks import benchmark
 from uclearn.training.loop import TaskLoop, train_step
 
-_SHAPES = {
-    "mnist": (784,),
-    "notmnist-small": (784,),
-    "notmnist-large": (784,),
-    "cifar10": (3, 32, 32),
-    "cifar100": (3, 32, 32),
-    "omniglot": (1, 28, 28),
-}
-_DIGITS_SHAPE = (64,)
-
 
 class Count(NamedTuple):
     """A line of the table."""
@@ -72,7 +62,7 @@ def sizes_with(name: str, hidden: Sequence[int]) -> Sizes:
     """Of the benchmark's network with other hidden layers."""
     check_network(name, NetworkSettings(hidden=tuple(hidden)))
     chosen = benchmark(name)
-    return mlp_sizes(math.prod(_shape(name)), hidden, chosen.classes, heads=chosen.heads)
+    return mlp_sizes(math.prod(chosen.input_shape), hidden, chosen.classes, heads=chosen.heads)
 
 
 def count(name: str, method: str, overrides: dict[str, Any] | None = None) -> Footprint:
@@ -119,16 +109,10 @@ def _numbers(tensors: Iterable[object]) -> int:
 def _stand_ins(name: str) -> TaskSequence:
     """The benchmark's tasks with a few random examples: as many, with as many classes."""
     chosen = benchmark(name)
-    shape = _shape(name)
     generator = torch.Generator().manual_seed(0)
     tasks = []
     for index, classes in enumerate(chosen.classes):
-        inputs = torch.randn(4, *shape, generator=generator)
+        inputs = torch.randn(4, *chosen.input_shape, generator=generator)
         data = Data(inputs, torch.arange(4) % classes, task=index)
         tasks.append(Task(f"task {index}", index, data, test=data, classes=classes))
     return TaskSequence(name, tasks, chosen.heads)
-
-
-def _shape(name: str) -> tuple[int, ...]:
-    sources = benchmark(name).data
-    return _SHAPES[sources[0]] if sources else _DIGITS_SHAPE

@@ -4,7 +4,7 @@ found: tasks, network, method; learned; measured."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
@@ -23,7 +23,7 @@ from uclearn.measures.capacity import QUANTILES
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.wrapper import Wrapper, sigmas_by_layer
 from uclearn.methods.registry import build
-from uclearn.networks import cifar_network, mlp, omniglot_network
+from uclearn.networks import mlp
 from uclearn.ranks import choose_device
 from uclearn.runs.kind import Learned
 from uclearn.session import Journal, Observer
@@ -36,29 +36,10 @@ if TYPE_CHECKING:
     from uclearn.runs.job import Job
     from uclearn.runs.supervised import NetworkSettings, RunConfig
 
-Fixed = Callable[[int], nn.Module]
-
-_FIXED: dict[str, Fixed] = {
-    "cifar100": lambda seed: cifar_network(seed=seed),
-    "cifar10": lambda seed: cifar_network(seed=seed),
-    "omniglot": lambda seed: omniglot_network(seed=seed),
-}
-"""By data set: networks that leave no choice. All others are fully connected."""
-
-
-def fixed_network(name: str) -> Fixed | None:
-    """What makes the convolutional network of the benchmark `name`; None: it is an MLP.
-
-    >>> fixed_network("permuted-mnist") is None
-    True
-    """
-    found = [_FIXED[data] for data in benchmark(name).data if data in _FIXED]
-    return found[0] if found else None
-
 
 def make_network(name: str, settings: NetworkSettings, tasks: TaskSequence, seed: int) -> nn.Module:
     """The plain network that the methods of a benchmark convert."""
-    fixed = fixed_network(name)
+    fixed = benchmark(name).network
     if fixed is not None:
         return fixed(seed)
     return mlp(

@@ -7,7 +7,7 @@ starts from there and takes what we found to be better. What neither the paper n
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Literal, Self
 
@@ -18,11 +18,11 @@ from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
 from uclearn.paper import settings as published
 from uclearn.paper.ours import BEST, TUNED, for_digits
-from uclearn.paper.settings import TABLE, Values, of
+from uclearn.paper.settings import OURS, TABLE, Values, of
 from uclearn.runs.config import Configuration, Settings, check_preset, fields_of, validated
 from uclearn.runs.kind import Document, Kind
-from uclearn.runs.prepare import fixed_network, learn_tasks
-from uclearn.tasks.benchmarks import absent_data, benchmark
+from uclearn.runs.prepare import learn_tasks
+from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, absent_data, benchmark
 from uclearn.training.plan import Plan
 
 _NOT_OF_THE_EXPERIMENT = ("seed", "checkpoint_seconds")
@@ -134,11 +134,13 @@ def check_network(name: str, settings: NetworkSettings) -> None:
                 f"`network.{key}` must be 0 or greater and less than 1, got {share}. It is the "
                 "share of values that are set to 0 while training."
             )
-    if fixed_network(name) is not None:
+    if benchmark(name).network is not None:
         if settings != NetworkSettings():
+            paper = "the convolutional one of the paper's supplement"
+            which = paper if name in BENCHMARKS.ours else "its own"
             raise SettingError(
-                f"`network` must be left as it is for {name}, got {settings}. Its network is the "
-                "convolutional one of the paper's supplement."
+                f"`network` must be left as it is for {name}, got {settings}. Its network is "
+                f"{which}."
             )
     elif not settings.hidden or min(settings.hidden) < 1:
         raise SettingError(
@@ -192,8 +194,10 @@ def preset(name: str, method: str, which: str = "best") -> Values:
     (0.03, 'paper, supplement 5.1.1')
     """
     check_preset(which)
-    benchmark(name)
+    chosen = benchmark(name)
     own, *wrappers = parts(method)
+    if name not in BENCHMARKS.ours:
+        return _announced(chosen, (own, *wrappers))
     if name not in TABLE:
         return for_digits(name, own, wrappers)
     values = published.plan(name, own) | published.network(name, own)
@@ -205,6 +209,18 @@ def preset(name: str, method: str, which: str = "best") -> Values:
     if which == "paper" and name == "omniglot":
         values |= of("data", published.PROGRAM, split_after_augmentation=True)
     return values
+
+
+def _announced(chosen: Benchmark, method: Sequence[str]) -> Values:
+    """What both presets say about a benchmark of another package: the settings it brings."""
+    hidden = {} if chosen.network else of("network", _UNTOLD, hidden=(200, 200))
+    told = {key: (value, _ANNOUNCED) for key, value in chosen.settings.items()}
+    groups = ("plan", "network", "data", *method)
+    return {key: value for key, value in (hidden | told).items() if key.split(".")[0] in groups}
+
+
+_ANNOUNCED = "announced with the benchmark"
+_UNTOLD = f"{OURS}: for benchmarks that announce no width"
 
 
 def shrink_epochs(document: Document, scale: float) -> None:

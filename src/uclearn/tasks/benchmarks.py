@@ -1,12 +1,18 @@
-"""The benchmarks of the paper, and two small ones that need no download, by name."""
+"""The benchmarks by name: those of the paper, two small ones that need no download, and whatever
+installed packages announce by the entry point `uclearn.benchmarks`."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
+
+from torch import nn
 
 from uclearn.errors import SettingError, no_such
+from uclearn.networks import cifar_network, omniglot_network
+from uclearn.plugins import Registry
 from uclearn.tasks import builders
 from uclearn.tasks.builders import alphabet_tasks
 from uclearn.tasks.sources import omniglot
@@ -22,11 +28,16 @@ _SMALL = "notMNIST small: a fifth of each letter, drawn from the seed, is the te
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A named sequence of tasks.
+    """A named sequence of tasks, and all that has to be known of it without its data.
 
-    `tasks` and `classes` (per task) count, `heads` is as in `TaskSequence`, `data` names the data
-    sets it needs, `validation` says what the best epoch is chosen by. `build(seed, folder, tasks)`
-    makes the sequence; `free`: it can make as many tasks as are wanted.
+    `tasks` and `classes` (per task) count, `heads` is as in `TaskSequence`, `input_shape` is that
+    of one prepared example. `data` names the data sets it needs of those that `uclearn data` can
+    get, `validation` says what the best epoch is chosen by. `build(seed, folder, tasks)` makes the
+    sequence; `free`: it can make as many tasks as are wanted.
+
+    `network(seed)` makes its network where that leaves no choice; None: it is fully connected, and
+    `network.hidden` is a setting. `settings` are those that suit it, by dotted key ("plan.epochs",
+    "network.hidden", "ewc.strength"); for our own benchmarks `uclearn.paper` has them.
     """
 
     name: str
@@ -34,10 +45,13 @@ class Benchmark:
     tasks: int
     classes: tuple[int, ...]
     heads: bool
-    data: tuple[str, ...]
-    validation: str
+    input_shape: tuple[int, ...]
     build: Callable[[int, str | Path | None, int], TaskSequence]
+    data: tuple[str, ...] = ()
+    validation: str = _ITSELF
     free: bool = False
+    network: Callable[[int], nn.Module] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict)
 
 
 def load_tasks(
@@ -92,111 +106,123 @@ def absent_data(name: str, folder: str | Path | None = None) -> list[DataSet]:
     return [one for one in needed if any(present(file, place) is None for file in one.files)]
 
 
-BENCHMARKS: dict[str, Benchmark] = {
-    entry.name: entry
-    for entry in (
-        Benchmark(
-            name="permuted-mnist",
-            description="MNIST, its pixels in a new order for each task",
-            tasks=10,
-            classes=(10,) * 10,
-            heads=False,
-            data=("mnist",),
-            validation=_ITSELF,
-            build=builders.permuted_mnist,
-            free=True,
-        ),
-        Benchmark(
-            name="row-permuted-mnist",
-            description="MNIST, its rows of pixels in a new order for each task",
-            tasks=10,
-            classes=(10,) * 10,
-            heads=False,
-            data=("mnist",),
-            validation=_ITSELF,
-            build=builders.row_permuted_mnist,
-            free=True,
-        ),
-        Benchmark(
-            name="split-mnist",
-            description="MNIST two digits at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
-            tasks=5,
-            classes=(2,) * 5,
-            heads=True,
-            data=("mnist",),
-            validation=_ITSELF,
-            build=builders.split_mnist,
-        ),
-        Benchmark(
-            name="split-notmnist",
-            description=f"letters from fonts two at a time: A/F, B/G, C/H, D/I, E/J ({_SMALL})",
-            tasks=5,
-            classes=(2,) * 5,
-            heads=True,
-            data=("notmnist-small",),
-            validation=_ITSELF,
-            build=builders.split_notmnist,
-        ),
-        Benchmark(
-            name="split-notmnist-large",
-            description="the same of notMNIST large, as in the paper: 40,000 of each letter train",
-            tasks=5,
-            classes=(2,) * 5,
-            heads=True,
-            data=("notmnist-large",),
-            validation=_ITSELF,
-            build=builders.split_notmnist_large,
-        ),
-        Benchmark(
-            name="split-cifar100",
-            description="CIFAR-100 ten consecutive classes at a time, tasks shuffled by the seed",
-            tasks=10,
-            classes=(10,) * 10,
-            heads=True,
-            data=("cifar100",),
-            validation=_TENTH,
-            build=builders.split_cifar100,
-        ),
-        Benchmark(
-            name="split-cifar10-100",
-            description="CIFAR-10, then the ten tasks of split-cifar100",
-            tasks=11,
-            classes=(10,) * 11,
-            heads=True,
-            data=("cifar10", "cifar100"),
-            validation=_TENTH,
-            build=builders.split_cifar10_100,
-        ),
-        Benchmark(
-            name="omniglot",
-            description="an alphabet at a time; 20 turned and shifted copies of each drawing",
-            tasks=50,
-            classes=omniglot.CLASSES,
-            heads=True,
-            data=("omniglot",),
-            validation="10 % of each alphabet's drawings (80 % train, 10 % test)",
-            build=builders.omniglot_alphabets,
-        ),
-        Benchmark(
-            name="permuted-digits",
-            description="the 8x8 digits that come with the package, in a new order for each task",
-            tasks=10,
-            classes=(10,) * 10,
-            heads=False,
-            data=(),
-            validation=_ITSELF,
-            build=builders.permuted_digits,
-            free=True,
-        ),
-        Benchmark(
-            name="split-digits",
-            description="the same digits two at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
-            tasks=5,
-            classes=(2,) * 5,
-            heads=True,
-            data=(),
-            validation=_ITSELF,
-            build=builders.split_digits,
-        ),
-    )
-}
+_OURS = (
+    Benchmark(
+        name="permuted-mnist",
+        description="MNIST, its pixels in a new order for each task",
+        tasks=10,
+        classes=(10,) * 10,
+        heads=False,
+        input_shape=(784,),
+        data=("mnist",),
+        build=builders.permuted_mnist,
+        free=True,
+    ),
+    Benchmark(
+        name="row-permuted-mnist",
+        description="MNIST, its rows of pixels in a new order for each task",
+        tasks=10,
+        classes=(10,) * 10,
+        heads=False,
+        input_shape=(784,),
+        data=("mnist",),
+        build=builders.row_permuted_mnist,
+        free=True,
+    ),
+    Benchmark(
+        name="split-mnist",
+        description="MNIST two digits at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
+        tasks=5,
+        classes=(2,) * 5,
+        heads=True,
+        input_shape=(784,),
+        data=("mnist",),
+        build=builders.split_mnist,
+    ),
+    Benchmark(
+        name="split-notmnist",
+        description=f"letters from fonts two at a time: A/F, B/G, C/H, D/I, E/J ({_SMALL})",
+        tasks=5,
+        classes=(2,) * 5,
+        heads=True,
+        input_shape=(784,),
+        data=("notmnist-small",),
+        build=builders.split_notmnist,
+    ),
+    Benchmark(
+        name="split-notmnist-large",
+        description="the same of notMNIST large, as in the paper: 40,000 of each letter train",
+        tasks=5,
+        classes=(2,) * 5,
+        heads=True,
+        input_shape=(784,),
+        data=("notmnist-large",),
+        build=builders.split_notmnist_large,
+    ),
+    Benchmark(
+        name="split-cifar100",
+        description="CIFAR-100 ten consecutive classes at a time, tasks shuffled by the seed",
+        tasks=10,
+        classes=(10,) * 10,
+        heads=True,
+        input_shape=(3, 32, 32),
+        data=("cifar100",),
+        validation=_TENTH,
+        build=builders.split_cifar100,
+        network=lambda seed: cifar_network(seed=seed),
+    ),
+    Benchmark(
+        name="split-cifar10-100",
+        description="CIFAR-10, then the ten tasks of split-cifar100",
+        tasks=11,
+        classes=(10,) * 11,
+        heads=True,
+        input_shape=(3, 32, 32),
+        data=("cifar10", "cifar100"),
+        validation=_TENTH,
+        build=builders.split_cifar10_100,
+        network=lambda seed: cifar_network(seed=seed),
+    ),
+    Benchmark(
+        name="omniglot",
+        description="an alphabet at a time; 20 turned and shifted copies of each drawing",
+        tasks=50,
+        classes=omniglot.CLASSES,
+        heads=True,
+        input_shape=(1, 28, 28),
+        data=("omniglot",),
+        validation="10 % of each alphabet's drawings (80 % train, 10 % test)",
+        build=builders.omniglot_alphabets,
+        network=lambda seed: omniglot_network(seed=seed),
+    ),
+    Benchmark(
+        name="permuted-digits",
+        description="the 8x8 digits that come with the package, in a new order for each task",
+        tasks=10,
+        classes=(10,) * 10,
+        heads=False,
+        input_shape=(64,),
+        build=builders.permuted_digits,
+        free=True,
+    ),
+    Benchmark(
+        name="split-digits",
+        description="the same digits two at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
+        tasks=5,
+        classes=(2,) * 5,
+        heads=True,
+        input_shape=(64,),
+        build=builders.split_digits,
+    ),
+)
+
+
+def _announced(name: str, found: object) -> Benchmark:
+    if not isinstance(found, Benchmark):
+        raise TypeError(f"expected a uclearn.tasks.benchmarks.Benchmark, got {found!r}")
+    if found.name != name:
+        raise ValueError(f"its `name` must be {name!r} as announced, got {found.name!r}")
+    return found
+
+
+BENCHMARKS = Registry("uclearn.benchmarks", {entry.name: entry for entry in _OURS}, _announced)
