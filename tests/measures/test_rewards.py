@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from uclearn.errors import DataError, SettingError
+from uclearn.errors import DataError
 from uclearn.measures.rewards import (
     Reached,
     cumulative,
@@ -28,12 +28,6 @@ def test_by_hand_with_the_range_of_ewc() -> None:
     assert cumulative(curve) == [-0.25, 0.75, 1.5, 2.0]
 
 
-def test_by_hand_with_the_maximum_of_ewc() -> None:
-    curve = normalised_curve(UCL, reached(EWC), "maximum")
-    assert curve == [[0.0], [0.8], [1.0, 0.0], [1.2, 0.5]]
-    assert cumulative(curve) == [0.0, 0.8, 1.0, 1.7]
-
-
 def test_the_reference_itself_lies_between_0_and_1_and_touches_both() -> None:
     curve = normalised_curve(EWC, reached(EWC))
     for task in (0, 1):
@@ -43,12 +37,9 @@ def test_the_reference_itself_lies_between_0_and_1_and_touches_both() -> None:
 
 def test_what_has_no_scale_is_nan_and_counts_nothing() -> None:
     assert math.isnan(normalised(3.0, Reached(2.0, 2.0)))
-    assert math.isnan(normalised(-100.0, Reached(-900.0, -200.0), "maximum"))
     assert cumulative([[math.nan, 0.5]]) == [0.5]
 
 
 def test_refusals() -> None:
     with pytest.raises(DataError, match="a range for each of the 2 tasks, got 1"):
         normalised_curve(UCL, [Reached(0.0, 1.0)])
-    with pytest.raises(SettingError, match="`scale` must be one of range, maximum, got 'mean'"):
-        normalised(1.0, Reached(0.0, 1.0), "mean")  # type: ignore[arg-type]

@@ -52,8 +52,6 @@ def test_the_sum_is_that_of_the_normalised_rewards() -> None:
     by_ewc = ranges([earned(EWC)])
     # (9 - 0)/10 + (1 + 2)/4 = 0.9 + 0.75
     assert cumulative_by_seed([earned(UCL)], by_ewc)[0] == pytest.approx([0.5, 1.0, 1.5, 1.65])
-    by_maximum = cumulative_by_seed([earned(UCL)], by_ewc, "maximum")[0]
-    assert by_maximum[-1] == pytest.approx(0.9 + 0.5)
 
 
 def test_the_yardstick_is_ewc_then_what_is_stored_then_all_runs(

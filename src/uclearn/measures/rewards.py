@@ -1,19 +1,18 @@
 """From raw returns to the two figures of the paper: normalised reward per task, and its sum.
 
-Tasks pay in different coin. A return is brought to a common scale by the range that a reference
-method reached on that task while it learned the same sequence: EWC's in the paper, by its maximum
-alone in the main text, by minimum and maximum in the supplement.
+What tasks pay differs widely. A return is brought to a common scale by the range that a reference
+method reached on that task while it learned the same sequence: EWC's, by minimum and maximum, as in
+the paper's supplement (its main text divides by the maximum alone).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import NamedTuple
 
-from uclearn.errors import DataError, SettingError
+from uclearn.errors import DataError
 
-Scale = Literal["range", "maximum"]
 LearningCurve = Sequence[Sequence[float]]
 """One entry per evaluation: the mean return of every task seen by then, in the order of tasks."""
 
@@ -36,26 +35,20 @@ def reached(curve: LearningCurve) -> list[Reached]:
     return [Reached(min(own), max(own)) for own in by_task]
 
 
-def normalised(value: float, reference: Reached, scale: Scale = "range") -> float:
-    """(value - least) / (greatest - least), or value / greatest.
+def normalised(value: float, reference: Reached) -> float:
+    """(value - least) / (greatest - least).
 
-    Where the reference never moved off one value (or, by the maximum, never got above 0) there is
-    no scale to measure by, and the answer is NaN.
+    Where the reference never moved off one value there is no scale to measure by, and the answer
+    is NaN.
 
-    >>> normalised(2.0, Reached(1.0, 3.0)), normalised(2.0, Reached(1.0, 4.0), "maximum")
-    (0.5, 0.5)
+    >>> normalised(2.0, Reached(1.0, 3.0))
+    0.5
     """
-    if scale not in get_args(Scale):
-        raise SettingError(f"`scale` must be one of {', '.join(get_args(Scale))}, got {scale!r}.")
-    if scale == "maximum":
-        return value / reference.greatest if reference.greatest > 0 else math.nan
     width = reference.greatest - reference.least
     return (value - reference.least) / width if width > 0 else math.nan
 
 
-def normalised_curve(
-    curve: LearningCurve, references: Sequence[Reached], scale: Scale = "range"
-) -> list[list[float]]:
+def normalised_curve(curve: LearningCurve, references: Sequence[Reached]) -> list[list[float]]:
     """Every return of a run on the reference's scale; shaped as `curve`."""
     for returns in curve:
         if len(returns) > len(references):
@@ -64,8 +57,7 @@ def normalised_curve(
                 f"{len(references)}. Take them from a run over the same sequence: `reached(curve)`."
             )
     return [
-        [normalised(v, r, scale) for v, r in zip(returns, references, strict=False)]
-        for returns in curve
+        [normalised(v, r) for v, r in zip(returns, references, strict=False)] for returns in curve
     ]
 
 

@@ -82,6 +82,21 @@ def _shape(style: int) -> int:
     return (style + len(_SHAPES) * (style // COLORS)) % len(_SYMBOLS)
 
 
+def styled_line(
+    style: int, name: str, x: Sequence[Any], y: Sequence[Any], width: float = 2.25, size: int = 7
+) -> Trace:
+    """A line with markers in a style; `name` is text."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": plain(name),
+        "x": list(x),
+        "y": list(y),
+        "line": {"color": color(style), "width": width},
+        "marker": {"color": color(style), "symbol": symbol(style), "size": size},
+    }
+
+
 def line(group: Group, number: int, x: Sequence[Any], y: Sequence[Any]) -> Trace:
     """A line with markers in a group's style; scaled runs are dashed."""
     dash = "dash" if group.config.get("scale") is not None else "solid"

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from uclearn.measures.capacity import certain_share, forecast, layers_of, outlook_words
-from uclearn.report.chart import Chart, Trace, accuracy_axis, color, draw, plain, symbol
+from uclearn.report.chart import Chart, accuracy_axis, draw, styled_line
 from uclearn.report.html import Html, join, paragraph, section, table, tag
 from uclearn.report.page import framed, link
 from uclearn.report.words import count, percent, points
@@ -80,7 +80,7 @@ def _accuracy(updates: Sequence[Line]) -> Html:
     values = [y for _, ys in courses.values() for y in ys]
     ends = ", ".join(f"{task} {percent(ys[-1])}" for task, (_, ys) in courses.items())
     chart = Chart(
-        data=[_trace(k, task, *course) for k, (task, course) in enumerate(courses.items())],
+        data=[styled_line(k, task, *course) for k, (task, course) in enumerate(courses.items())],
         label=f"Line chart of each task's accuracy on its canary after each update: {ends}.",
         layout={
             "xaxis": {
@@ -116,18 +116,6 @@ def _courses(updates: Sequence[Line]) -> dict[str, Course]:
         if line["canary"] and line["accuracy"] is not None and line["task"] not in found:
             found[line["task"]] = ([line["number"]], [line["accuracy"]])
     return found
-
-
-def _trace(style: int, task: str, x: Sequence[int], y: Sequence[float]) -> Trace:
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": plain(task),
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": color(style), "width": 2.25},
-        "marker": {"color": color(style), "symbol": symbol(style), "size": 7},
-    }
 
 
 def _room(updates: Sequence[Line]) -> Html:

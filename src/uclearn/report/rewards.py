@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from pathlib import Path
 
-from uclearn.measures.rewards import Reached, Scale, cumulative, normalised_curve, reached
+from uclearn.measures.rewards import Reached, cumulative, normalised_curve, reached
 from uclearn.measures.statistics import Estimate, estimate
 from uclearn.report.groups import Comparison, Group
 from uclearn.report.labels import environment_name
@@ -61,17 +61,17 @@ def ranges(references: Sequence[Rewards]) -> list[Reached]:
 
 
 def normalised_by_seed(
-    runs: Sequence[Rewards], yardstick: Sequence[Reached], scale: Scale = "range"
+    runs: Sequence[Rewards], yardstick: Sequence[Reached]
 ) -> dict[int, list[list[float]]]:
     """By seed the curve on the scale of the yardstick."""
-    return {run.seed: normalised_curve(run.returns, yardstick, scale) for run in runs}
+    return {run.seed: normalised_curve(run.returns, yardstick) for run in runs}
 
 
 def cumulative_by_seed(
-    runs: Sequence[Rewards], yardstick: Sequence[Reached], scale: Scale = "range"
+    runs: Sequence[Rewards], yardstick: Sequence[Reached]
 ) -> dict[int, list[float]]:
     """By seed, at each evaluation, the normalised rewards of all tasks seen by then, summed."""
-    curves = normalised_by_seed(runs, yardstick, scale)
+    curves = normalised_by_seed(runs, yardstick)
     return {seed: cumulative(curve) for seed, curve in curves.items()}
 
 

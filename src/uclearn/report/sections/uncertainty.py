@@ -25,7 +25,7 @@ from uclearn.report.chart import (
     panels,
     scale_bar,
     section_of,
-    symbol,
+    styled_line,
     task_axis,
 )
 from uclearn.report.groups import Comparison, Group
@@ -228,19 +228,10 @@ def _lines(
     x = list(range(1, len(whole) + 1))
     traces: list[Trace] = []
     for k, share in enumerate(shares):
-        style = 1 + k % 6
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": f"layer {k + 1}",
-                "x": x,
-                "y": list(share),
-                "line": {"color": color(style), "width": 1.5},
-                "marker": {"color": color(style), "symbol": symbol(style), "size": 6},
-                "hovertemplate": f"layer {k + 1} after task %{{x}}: %{{y:.0%}}<extra></extra>",
-            }
-        )
+        name = f"layer {k + 1}"
+        own = styled_line(1 + k % 6, name, x, share, width=1.5, size=6)
+        own["hovertemplate"] = f"{name} after task %{{x}}: %{{y:.0%}}<extra></extra>"
+        traces.append(own)
     traces.append(
         {
             "type": "scatter",
