@@ -45,7 +45,7 @@ def scripted(monkeypatch: pytest.MonkeyPatch, score: object) -> list[tuple[float
             ran.append((candidate["beta"], repeat))
         return float(score(candidate.get("beta", 0.0), repeat))  # type: ignore[operator]
 
-    monkeypatch.setattr(module._Trials, "score", told)
+    monkeypatch.setattr(module._Runs, "score", told)
     return ran
 
 

@@ -103,7 +103,8 @@ def rebuild(description: Mapping[str, Any]) -> nn.Module:
             for name, part in description["modules"].items():
                 network.add_module(name, rebuild(part))
             return network
-        settings = {k: tuple(v) if isinstance(v, list) else v for k, v in _given(description)}
+        given = description["settings"].items()
+        settings = {key: tuple(v) if isinstance(v, list) else v for key, v in given}
         with torch.random.fork_rng(devices=[]):  # the weights will be loaded: nothing is drawn
             return KINDS[kind](**settings)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
@@ -111,10 +112,6 @@ def rebuild(description: Mapping[str, Any]) -> nn.Module:
             f"The description of the network makes no sense ({error!r}). It is damaged or was "
             "written by a newer uclearn; hand in the network: `Learner.load(folder, model=...)`."
         ) from error
-
-
-def _given(description: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    return list(description["settings"].items())
 
 
 def _settings(module: nn.Module) -> dict[str, Any] | None:

@@ -123,9 +123,9 @@ def suggest(
     """
     data = [as_data(task, f"tasks[{k}]") for k, task in enumerate(tasks)]
     _check(data, runs)
-    trials = _Trials(model, data, method, plan or Plan(), loss, held_out, seed, settings)
+    learning = _Runs(model, data, method, plan or Plan(), loss, held_out, seed, settings)
     candidates = _candidates(_choices(method, choices), runs - 1, seed)
-    without = replace(trials, method="finetuning", settings={}).score({}, 0)
+    without = replace(learning, method="finetuning", settings={}).score({}, 0)
     done = [Tried(one) for one in candidates]
     left = runs - 1
     for repeat in itertools.count():
@@ -133,7 +133,7 @@ def suggest(
         if running < 2:
             break
         done = [
-            replace(one, scores=(*one.scores, trials.score(one.settings, repeat)))
+            replace(one, scores=(*one.scores, learning.score(one.settings, repeat)))
             if place < running
             else one
             for place, one in enumerate(done)
@@ -144,7 +144,7 @@ def suggest(
 
 
 @dataclass(frozen=True)
-class _Trials:
+class _Runs:
     model: nn.Module
     data: Sequence[Data]
     method: str

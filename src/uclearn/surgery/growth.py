@@ -17,7 +17,7 @@ from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.joint import Joint
 from uclearn.methods.mas import MAS
 from uclearn.methods.parts.anchors import NamedTensors
-from uclearn.methods.parts.wrapper import Wrapper
+from uclearn.methods.parts.wrapper import innermost
 from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
@@ -59,12 +59,13 @@ Grower = Callable[[Any, Growth], None]
 
 def grow(method: Method, growth: Growth) -> None:
     """Extend what `method` remembers, in place; its model has grown already."""
-    GROWERS[type(_innermost(method))](_innermost(method), growth)
+    inner = innermost(method)  # wrappers keep examples, which have no nodes
+    GROWERS[type(inner)](inner, growth)
 
 
 def require_growable(method: Method) -> None:
     """Refuse a method whose memory nobody knows how to extend."""
-    kind = type(_innermost(method))
+    kind = type(innermost(method))
     if kind not in GROWERS:
         known = ", ".join(known.__name__ for known in GROWERS)
         raise UnsupportedLayerError(
@@ -77,12 +78,6 @@ def require_growable(method: Method) -> None:
 def register_growth(kind: type[Method], grower: Grower) -> None:
     """Teach widening a method of yours: `grower(method, growth)` extends its memory in place."""
     GROWERS[kind] = grower
-
-
-def _innermost(method: Method) -> Method:
-    while isinstance(method, Wrapper):  # they keep examples, which have no nodes
-        method = method.method
-    return method
 
 
 def _nothing(method: Method, growth: Growth) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -132,11 +133,8 @@ def sizes(model: nn.Module) -> Sizes:
     return found
 
 
-_ATTRIBUTES: dict[str, tuple[int, tuple[str, ...]]] = {
-    # of a parameter: its dimension -> the attributes that repeat its length
-    "nodes": (0, ("out_features", "out_channels", "num_features")),
-    "features": (1, ("in_features", "in_channels")),
-}
+_LENGTHS = (("out_features", "out_channels", "num_features"), ("in_features", "in_channels"))
+"""By dimension of a weight the attributes of layers that repeat its length."""
 
 
 @torch.no_grad()
@@ -156,17 +154,16 @@ def resize_to(model: nn.Module, wanted: Mapping[str, list[int]]) -> nn.Module:
                 larger[common] = tensor[common]
                 parameter = isinstance(tensor, nn.Parameter)
                 own[name] = nn.Parameter(larger, tensor.requires_grad) if parameter else larger
-                _tell(module, name, shape)
+                _note_lengths(module, name, shape)
     if isinstance(model, MultiHead) and "<features>" in wanted:
         model.features = wanted["<features>"][0]
     return model
 
 
-def _tell(module: nn.Module, name: str, shape: list[int]) -> None:
+def _note_lengths(module: nn.Module, name: str, shape: list[int]) -> None:
     if isinstance(module, nn.Embedding):
         module.num_embeddings, module.embedding_dim = shape
     elif name == "weight":
-        for dim, attributes in _ATTRIBUTES.values():
-            for attribute in attributes:
-                if hasattr(module, attribute) and dim < len(shape):
-                    setattr(module, attribute, shape[dim])
+        for length, attributes in zip(shape, _LENGTHS, strict=False):
+            for attribute in filter(partial(hasattr, module), attributes):
+                setattr(module, attribute, length)
