@@ -15,10 +15,10 @@ from uclearn.errors import DataError, SettingError, TaskError
 from uclearn.live.gate import Gate
 from uclearn.live.new_data import as_data, of_task
 from uclearn.methods.contract import Method
+from uclearn.methods.losses import correct
 from uclearn.networks.heads import run
 from uclearn.tasks import Batch, Data, iterate
 from uclearn.tasks.data import generator
-from uclearn.training.evaluate import correct
 
 _SHARE = 0.1
 """Of the new data, set apart where the gate names canaries for other tasks only."""

@@ -23,6 +23,7 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import export as plain_copy
 from uclearn.live.formats import Format, chosen_format, write
 from uclearn.methods.contract import Method
+from uclearn.methods.losses import Score, correct
 from uclearn.methods.parts.wrapper import strengths_of
 from uclearn.methods.ucl.batch_norm import RunningStatistics
 from uclearn.networks.heads import MultiHead, run
@@ -30,7 +31,6 @@ from uclearn.surgery.prune import mean_scores
 from uclearn.surgery.prune import prune as prune_network
 from uclearn.surgery.resize import close, tensors
 from uclearn.tasks import DataLike, iterate
-from uclearn.training.evaluate import Score, correct
 
 
 @dataclass(frozen=True)

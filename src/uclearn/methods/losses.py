@@ -1,4 +1,5 @@
-"""Losses of single examples: what every loop averages, and what importance is measured by."""
+"""Losses of single examples: what every loop averages, and what importance is measured by; and
+their scores, by which a network is judged."""
 
 from __future__ import annotations
 
@@ -13,6 +14,9 @@ from uclearn.errors import SettingError, TaskError
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 """(outputs, targets) -> one loss per example, (batch,)."""
+
+Score = Callable[[Tensor, Tensor], Tensor]
+"""(outputs, targets) -> one number per example, higher is better."""
 
 ClassWeights: TypeAlias = Sequence[float] | Tensor | Literal["balanced"]
 """One for each class, or `"balanced"`: rare classes count as much as frequent ones."""
@@ -30,6 +34,15 @@ def squared_error(outputs: Tensor, targets: Tensor) -> Tensor:
     tensor([5.])
     """
     return (outputs.view_as(targets) - targets).square().flatten(1).sum(1)
+
+
+def correct(outputs: Tensor, targets: Tensor) -> Tensor:
+    """(batch,) 1 where the largest output is the label, else 0.
+
+    >>> correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
+    tensor([1., 0.])
+    """
+    return (outputs.argmax(dim=1) == targets).float()
 
 
 def usual_loss(outputs: Tensor, targets: Tensor) -> Tensor:

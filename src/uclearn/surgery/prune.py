@@ -19,12 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
+from uclearn.methods.losses import Score, correct
 from uclearn.surgery.anatomy import Anatomy, examine
 from uclearn.surgery.reliance import arriving, scores
 from uclearn.surgery.resize import Cut, Cuts, node_axis, outputs, resize, verify, whole
 from uclearn.tasks import DataLike, iterate
 from uclearn.topology import node_count, node_dim
-from uclearn.training.evaluate import Score, correct, mean_score
+from uclearn.training.evaluate import mean_score
 
 LEVELS = 16
 """Sizes that are tried from the smallest network up, before the exact size is bisected."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,22 +12,11 @@ from torch import Tensor, nn
 from uclearn.errors import TaskError
 from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method
+from uclearn.methods.losses import Score, correct
 from uclearn.networks.heads import has_heads, run
 from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import DataLike, Task, TaskSequence
 from uclearn.training.loop import portion
-
-Score = Callable[[Tensor, Tensor], Tensor]
-"""(outputs, targets) -> one number per example, higher is better."""
-
-
-def correct(outputs: Tensor, targets: Tensor) -> Tensor:
-    """(batch,) 1 where the largest output is the label, else 0.
-
-    >>> correct(torch.tensor([[0.1, 0.9], [0.8, 0.2]]), torch.tensor([1, 1]))
-    tensor([1., 0.])
-    """
-    return (outputs.argmax(dim=1) == targets).float()
 
 
 @torch.no_grad()

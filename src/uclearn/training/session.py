@@ -20,11 +20,11 @@ from torch import Tensor
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
-from uclearn.methods.losses import Loss, cross_entropy, squared_error
+from uclearn.methods.losses import Loss, Score, correct, cross_entropy, squared_error
 from uclearn.ranks import Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import TaskSequence
-from uclearn.training.evaluate import Score, correct, evaluate_all
+from uclearn.training.evaluate import evaluate_all
 from uclearn.training.loop import TaskLoop
 from uclearn.training.plan import Plan
 
