@@ -8,16 +8,9 @@ from uclearn.cli import options
 def ablate(
     benchmark: options.Benchmark,
     seeds: options.Seeds = 3,
-    epochs: options.Epochs = None,
-    tasks: options.Tasks = None,
-    preset: options.Preset = None,
-    settings: options.Set = None,
-    config: options.Config = None,
-    out: options.Out = options.DEFAULT_OUT,
-    data: options.DataFolder = None,
-    workers: options.Workers = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    chosen: options.Chosen,
+    making: options.Making,
 ) -> None:
     """What each ingredient of UCL is good for: the whole, and without one of three.
 
@@ -28,11 +21,11 @@ def ablate(
     from uclearn.paper.studies import ablations
     from uclearn.runs.resolve import resolve
 
-    launch = options.launch(out, quiet, json, data=data, workers=workers)
-    chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
-    preset = options.taken(chosen, "preset", preset) or "best"
+    launch = making.launch()
+    settings = chosen.gathered()
+    preset = options.taken(settings, "preset", chosen.preset) or "best"
     configs = [
-        resolve(benchmark, "ucl", preset=preset, seed=seed, overrides={**chosen, **without})
+        resolve(benchmark, "ucl", preset=preset, seed=seed, overrides={**settings, **without})
         for seed in range(seeds)
         for without in ablations()
     ]

@@ -94,7 +94,8 @@ for module, panel in (
     (doctor, PREPARE),
 ):
     name = module.__name__.rpartition(".")[2]
-    app.command(name, cls=options.Command, rich_help_panel=panel)(getattr(module, name))
+    command = options.spelled_out(getattr(module, name))
+    app.command(name, cls=options.Command, rich_help_panel=panel)(command)
 app.add_typer(rl.app, name="rl", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=PREPARE)
 

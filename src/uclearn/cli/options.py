@@ -6,11 +6,14 @@ registries import torch, which takes seconds; so names are looked up only when t
 
 from __future__ import annotations
 
+import functools
+import inspect
 import re
 from collections.abc import Callable
+from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -233,54 +236,16 @@ def mode(quiet: bool, json: bool) -> Mode:
 
 
 def gathered(
-    config: Path | None,
-    settings: list[str] | None,
-    *,
-    epochs: int | None = None,
-    tasks: int | None = None,
+    config: Path | None, settings: list[str] | None, **options: int | None
 ) -> dict[str, Any]:
-    """Settings by dotted key: of the file, then of `--set`, then of options of their own."""
+    """Settings by dotted key: of the file, then of `--set`, then of options of their own, whose
+    dots are underscores here."""
     from uclearn.runs.resolve import parse_settings, read_file
 
     found = {} if config is None else read_file(config)
     found |= parse_settings(settings or [])
-    if epochs is not None:
-        found["plan.epochs"] = epochs
-    if tasks is not None:
-        found["tasks"] = tasks
-    return found
-
-
-def launch(
-    out: str | Path,
-    quiet: bool,
-    json: bool,
-    *,
-    data: Path | None = None,
-    workers: int | None = None,
-    device: str | None = None,
-    on: str = "local",
-    address: str | None = None,
-    slurm: list[str] | None = None,
-    threads: int | None = None,
-    gpus: float = 0,
-    checkpoint_seconds: float = 30.0,
-) -> Launch:
-    """How runs are made, from the options of a command; `out` may be a URL, whose runs are made in
-    a copy of what is kept there."""
-    from uclearn.cli.launch import Launch
-    from uclearn.runs.engines import choose
-
-    spoken = mode(quiet, json)
-    folder, remote = Path(out), None
-    if isinstance(out, str) and ":" in out:
-        from uclearn.runs.remote import remote_runs
-        from uclearn.storage.mirror import is_url
-
-        if is_url(out):
-            folder, remote = remote_runs(out).folder, out
-    engine = choose(on, address=address, slurm=slurm or (), threads=threads, gpus=gpus)
-    return Launch(folder, spoken, data, workers, device, engine, remote, checkpoint_seconds)
+    own = {key.replace("__", "."): value for key, value in options.items()}
+    return found | {key: value for key, value in own.items() if value is not None}
 
 
 def taken(settings: dict[str, Any], word: str, given: str | None) -> str | None:
@@ -289,3 +254,118 @@ def taken(settings: dict[str, Any], word: str, given: str | None) -> str | None:
     if from_file is not None and not isinstance(from_file, str):
         raise SettingError(f"`{word}` must be a name in quotes, got {from_file!r}.")
     return given if given is not None else from_file
+
+
+@dataclass(frozen=True)
+class Chosen:
+    """Options that choose the settings of runs."""
+
+    epochs: Epochs = None
+    tasks: Tasks = None
+    preset: Preset = None
+    settings: Set = None
+    config: Config = None
+
+    def gathered(self) -> dict[str, Any]:
+        """Settings by dotted key."""
+        return gathered(self.config, self.settings, plan__epochs=self.epochs, tasks=self.tasks)
+
+
+class Launching:
+    """A group of options that say how runs are made."""
+
+    def launch(self: Any) -> Launch:
+        """What makes the runs and speaks of them; those at a URL are made in a copy."""
+        from uclearn.cli.launch import Launch
+        from uclearn.runs.engines import choose
+
+        given = {field.name: getattr(self, field.name) for field in fields(self)}
+        spoken = mode(given.pop("quiet"), given.pop("json"))
+        folder, remote = _place(str(given.pop("out")))
+        where = {key: given.pop(key) for key in _OF_ENGINES if key in given}
+        return Launch(folder, spoken, engine=choose(**where), remote=remote, **given)
+
+
+_OF_ENGINES = ("on", "address", "slurm", "threads", "gpus")
+
+
+@dataclass(frozen=True)
+class Acting(Launching):
+    """On this machine, without data."""
+
+    out: Out = DEFAULT_OUT
+    workers: Workers = None
+    quiet: Quiet = False
+    json: Json = False
+
+
+@dataclass(frozen=True)
+class Making(Launching):
+    """On this machine."""
+
+    out: Out = DEFAULT_OUT
+    data: DataFolder = None
+    workers: Workers = None
+    device: Device = None
+    quiet: Quiet = False
+    json: Json = False
+    checkpoint_seconds: CheckpointSeconds = 30.0
+
+
+@dataclass(frozen=True)
+class MakingAnywhere(Launching):
+    """On this machine or on a cluster."""
+
+    out: OutOrUrl = str(DEFAULT_OUT)
+    data: DataFolder = None
+    workers: Workers = None
+    on: On = "local"
+    address: Address = None
+    slurm: Slurm = None
+    threads: Threads = None
+    gpus: Gpus = 0
+    checkpoint_seconds: CheckpointSeconds = 30.0
+    quiet: Quiet = False
+    json: Json = False
+
+
+def _place(out: str) -> tuple[Path, str | None]:
+    """The folder of `OutOrUrl`, and the URL if it is one."""
+    if ":" in out:
+        from uclearn.storage.mirror import is_url
+
+        if is_url(out):
+            from uclearn.runs.remote import remote_runs
+
+            return remote_runs(out).folder, out
+    return Path(out), None
+
+
+def spelled_out(command: Callable[..., None]) -> Callable[..., None]:
+    """A command for Typer, which knows single options only: each parameter that is a group of
+    options (a dataclass) is replaced by the options in it."""
+    parameters: list[inspect.Parameter] = []
+    groups: dict[str, Any] = {}
+    for parameter in inspect.signature(command, eval_str=True).parameters.values():
+        group = parameter.annotation
+        if not is_dataclass(group):
+            parameters.append(parameter)
+            continue
+        groups[parameter.name] = group
+        hints = get_type_hints(group, include_extras=True)
+        parameters += [
+            inspect.Parameter(
+                field.name, parameter.kind, default=field.default, annotation=hints[field.name]
+            )
+            for field in fields(group)
+        ]
+
+    @functools.wraps(command)
+    def called(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
+
+    called.__annotations__ = {each.name: each.annotation for each in parameters}
+    setattr(called, "__signature__", inspect.Signature(parameters))  # noqa: B010
+    return called

@@ -40,39 +40,20 @@ def reproduce(
     estimate: Annotated[
         bool, typer.Option("--estimate", help="Only say how long it would take.")
     ] = False,
-    out: options.OutOrUrl = str(options.DEFAULT_OUT),
-    data: options.DataFolder = None,
-    workers: options.Workers = None,
-    on: options.On = "local",
-    address: options.Address = None,
-    slurm: options.Slurm = None,
-    threads: options.Threads = None,
-    gpus: options.Gpus = 0,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    making: options.MakingAnywhere,
 ) -> None:
     """Make a figure or table of the paper again, with its settings; first see how long it takes.
 
     Run the same command again and only what is missing is made; `uclearn report` draws the figure.
     """
-    launch = options.launch(
-        out,
-        quiet,
-        json,
-        data=data,
-        workers=workers,
-        on=on,
-        address=address,
-        slurm=slurm,
-        threads=threads,
-        gpus=gpus,
-    )
+    launch = making.launch()
     if what == "table-1":
         from uclearn.cli.params import params
         from uclearn.paper.numbers import PARAMETERS
 
         for name in PARAMETERS:
-            params(name, json=json)
+            params(name, json=making.json)
         return
     from uclearn.cli.launch import FAILED
     from uclearn.paper.studies import study, study_configs
@@ -80,7 +61,7 @@ def reproduce(
 
     wanted = study(what)
     configs = study_configs(wanted, resolve, scale=scale if scale < 1 else None, seeds=seeds)
-    possible = _with_data(configs, data)
+    possible = _with_data(configs, launch.data)
     if launch.mode == "live":
         _announce(f"{what}: {wanted.title}. {wanted.note}", possible, launch, scale)
     if possible and not estimate:

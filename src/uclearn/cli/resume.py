@@ -19,10 +19,11 @@ def resume(
     json: options.Json = False,
 ) -> None:
     """Go on with every run in a folder that is not complete, from what its folder says."""
+    from uclearn.cli.launch import Launch
     from uclearn.runs.kind import read_config
     from uclearn.storage.records import find_runs, read_run
 
-    launch = options.launch(folder, quiet, json, data=data, workers=workers)
+    launch = Launch(folder, options.mode(quiet, json), data=data, workers=workers)
     found = [read_run(place) for place in find_runs(folder)]
     open_runs = [run for run in found if run.summary is None]
     if not found:

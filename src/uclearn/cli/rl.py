@@ -41,6 +41,7 @@ Scale: TypeAlias = Annotated[
 
 
 @app.command(cls=options.Command)
+@options.spelled_out
 def run(
     sequence: Sequence,
     method: Annotated[
@@ -53,10 +54,8 @@ def run(
     scale: Scale = 1.0,
     settings: options.Set = None,
     config: options.Config = None,
-    out: options.Out = options.DEFAULT_OUT,
-    workers: options.Workers = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    making: options.Acting,
 ) -> None:
     """Learn to act in a sequence of environments with one method.
 
@@ -64,11 +63,12 @@ def run(
     """
     chosen = _gathered(config, settings, steps, tasks)
     name = options.taken(chosen, "method", method) or "ucl"
-    launch = options.launch(out, quiet, json, workers=workers)
+    launch = making.launch()
     launch.make(_configs(sequence, [name], seeds, scale, chosen))
 
 
 @app.command(cls=options.Command)
+@options.spelled_out
 def compare(
     sequence: Sequence,
     methods: Annotated[
@@ -80,10 +80,8 @@ def compare(
     scale: Scale = 1.0,
     settings: options.Set = None,
     config: options.Config = None,
-    out: options.Out = options.DEFAULT_OUT,
-    workers: options.Workers = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    making: options.Acting,
 ) -> None:
     """Learn to act in the same environments with several methods and seeds, in parallel.
 
@@ -93,11 +91,12 @@ def compare(
     if "method" in chosen:
         raise SettingError("`method` cannot be set in a file for compare: name it here.")
     names = list(dict.fromkeys(name.strip() for name in methods.split(",")))
-    launch = options.launch(out, quiet, json, workers=workers)
+    launch = making.launch()
     launch.make(_configs(sequence, names, seeds, scale, chosen))
 
 
 @app.command(cls=options.Command)
+@options.spelled_out
 def reproduce(
     what: Annotated[
         str,
@@ -112,17 +111,15 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Default: as many as it has.", show_default=False)
     ] = None,
-    out: options.Out = options.DEFAULT_OUT,
-    workers: options.Workers = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    making: options.Acting,
 ) -> None:
     """Make a figure of the paper's reinforcement learning again, with its settings."""
     from uclearn.paper.studies import rl_study, study_configs
     from uclearn.runs.rl import resolve_rl
 
     wanted = rl_study(what)
-    launch = options.launch(out, quiet, json, workers=workers)
+    launch = making.launch()
     if launch.mode == "live":
         typer.echo(f"{what}: {wanted.title}. {wanted.note}".strip())
         if scale < 1:
@@ -133,9 +130,7 @@ def reproduce(
 
 
 def _gathered(config: Any, settings: Any, steps: int | None, tasks: int | None) -> dict[str, Any]:
-    chosen = dict(options.gathered(config, settings, tasks=tasks))
-    if steps is not None:
-        chosen["plan.steps_per_task"] = steps
+    chosen = options.gathered(config, settings, tasks=tasks, plan__steps_per_task=steps)
     for word in ("benchmark", "preset"):
         if word in chosen:
             raise SettingError(f"`{word}` cannot be set in a file for rl: name the sequence here.")

@@ -25,18 +25,9 @@ def run(
     ] = None,
     method: options.Method = None,
     seeds: options.Seeds = 1,
-    epochs: options.Epochs = None,
-    tasks: options.Tasks = None,
-    preset: options.Preset = None,
-    settings: options.Set = None,
-    config: options.Config = None,
-    out: options.Out = options.DEFAULT_OUT,
-    data: options.DataFolder = None,
-    workers: options.Workers = None,
-    device: options.Device = None,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
-    checkpoint_seconds: options.CheckpointSeconds = 30.0,
+    *,
+    chosen: options.Chosen,
+    making: options.Making,
 ) -> None:
     """Learn a sequence of tasks with one method, and see what is left of the first ones.
 
@@ -48,28 +39,21 @@ def run(
     """
     from uclearn.runs.resolve import resolve
 
-    launch = options.launch(
-        out,
-        quiet,
-        json,
-        data=data,
-        workers=workers,
-        device=device,
-        checkpoint_seconds=checkpoint_seconds,
-    )
-    if config is not None and config.suffix == ".json":
-        if benchmark or method or preset or settings or epochs or tasks or seeds > 1:
-            raise SettingError(f"{config} says everything about its run; leave the other options.")
-        launch.make([_stored(config)])
+    launch = making.launch()
+    stored = chosen.config
+    if stored is not None and stored.suffix == ".json":
+        if benchmark or method or seeds > 1 or chosen != options.Chosen(config=stored):
+            raise SettingError(f"{stored} says everything about its run; leave the other options.")
+        launch.make([_stored(stored)])
         return
-    chosen = options.gathered(config, settings, epochs=epochs, tasks=tasks)
-    named = options.taken(chosen, "benchmark", benchmark)
-    method = options.taken(chosen, "method", method)
-    preset = options.taken(chosen, "preset", preset) or "best"
+    settings = chosen.gathered()
+    named = options.taken(settings, "benchmark", benchmark)
+    method = options.taken(settings, "method", method)
+    preset = options.taken(settings, "preset", chosen.preset) or "best"
     methods = [method or "ucl"] if method or named else ["ucl", "finetuning"]
     named = named or options.DEFAULT_BENCHMARK
     launch.make(
-        resolve(named, each, preset=preset, seed=seed, overrides=chosen, methods=methods)
+        resolve(named, each, preset=preset, seed=seed, overrides=settings, methods=methods)
         for each in methods
         for seed in range(seeds)
     )

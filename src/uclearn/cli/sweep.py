@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json as json_lines
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,6 +12,13 @@ from uclearn.cli import options
 
 if TYPE_CHECKING:
     from uclearn.runs.sweep import Judged
+
+
+@dataclass(frozen=True)
+class Sweeping(options.MakingAnywhere):
+    """As elsewhere, in a folder of its own."""
+
+    out: options.OutOrUrl = "sweeps"
 
 
 def sweep(
@@ -45,17 +53,8 @@ def sweep(
     preset: options.Preset = None,
     settings: options.Set = None,
     config: options.Config = None,
-    out: options.OutOrUrl = "sweeps",
-    data: options.DataFolder = None,
-    workers: options.Workers = None,
-    on: options.On = "local",
-    address: options.Address = None,
-    slurm: options.Slurm = None,
-    threads: options.Threads = None,
-    gpus: options.Gpus = 0,
-    checkpoint_seconds: options.CheckpointSeconds = 30.0,
-    quiet: options.Quiet = False,
-    json: options.Json = False,
+    *,
+    making: Sweeping,
 ) -> None:
     """Try settings and say which is best, judged by validation data of the first tasks.
 
@@ -64,20 +63,8 @@ def sweep(
     from uclearn.cli.launch import leave
     from uclearn.runs import sweep as tuning
 
-    launch = options.launch(
-        out,
-        quiet,
-        json,
-        data=data,
-        workers=workers,
-        on=on,
-        address=address,
-        slurm=slurm,
-        threads=threads,
-        gpus=gpus,
-        checkpoint_seconds=checkpoint_seconds,
-    )
-    chosen = options.gathered(config, settings, epochs=epochs)
+    launch = making.launch()
+    chosen = options.gathered(config, settings, plan__epochs=epochs)
     options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method) or "ucl"
     preset = options.taken(chosen, "preset", preset) or "best"

@@ -78,7 +78,7 @@ def tune(
     from uclearn.runs.tune import tune as search
 
     mode = options.mode(quiet, json)
-    chosen = options.gathered(config, settings, epochs=epochs)
+    chosen = options.gathered(config, settings, plan__epochs=epochs)
     options.taken(chosen, "benchmark", benchmark)
     method = options.taken(chosen, "method", method) or "ucl"
     preset = options.taken(chosen, "preset", preset) or "best"

@@ -44,35 +44,35 @@ class Engine(Protocol):
 
 
 def choose(
-    name: str = "local",
+    on: str = "local",
     *,
     address: str | None = None,
-    slurm: Iterable[str] = (),
+    slurm: Iterable[str] | None = None,
     threads: int | None = None,
     gpus: float = 0,
 ) -> Engine:
     """The engine of that name.
 
     Args:
-        name: one of `ENGINES`.
+        on: the name of one of `ENGINES`.
         address: of the Ray cluster; None: the one that RAY_ADDRESS names or that runs on this
             machine, else one that is started for these runs.
         slurm: settings of the jobs as `key=value`, see `uclearn.runs.engines.slurm`.
         threads: cores for each run; None: one, or for `local` a fair share.
         gpus: GPUs for each run, on a cluster.
     """
-    given: dict[str, Any] = {"address": address, "slurm": list(slurm), "gpus": gpus}
+    given: dict[str, Any] = {"address": address, "slurm": list(slurm or ()), "gpus": gpus}
     known = {"local": (), "ray": ("address", "gpus"), "slurm": ("slurm", "gpus")}
-    if name not in known:
-        raise SettingError(f"`on` must be one of {', '.join(ENGINES)}, got {name!r}.")
-    for option in (key for key, value in given.items() if value and key not in known[name]):
+    if on not in known:
+        raise SettingError(f"`on` must be one of {', '.join(ENGINES)}, got {on!r}.")
+    for option in (key for key, value in given.items() if value and key not in known[on]):
         owners = " or ".join(f"`on` {owner}" for owner, own in known.items() if option in own)
-        raise SettingError(f"`{option}` means nothing for `on` {name}: it goes with {owners}.")
-    if name == "ray":
+        raise SettingError(f"`{option}` means nothing for `on` {on}: it goes with {owners}.")
+    if on == "ray":
         from uclearn.runs.engines.ray import RayEngine
 
         return RayEngine(address, threads=threads or 1, gpus=gpus)
-    if name == "slurm":
+    if on == "slurm":
         from uclearn.runs.engines.slurm import SlurmEngine, parse_slurm
 
         return SlurmEngine(parse_slurm(given["slurm"]), threads=threads or 1, gpus=gpus)
