@@ -8,7 +8,6 @@ from typing import Any
 import pytest
 
 from uclearn.errors import DataError
-from uclearn.storage import schema
 from uclearn.storage.records import (
     FORMAT,
     Summary,
@@ -135,29 +134,7 @@ def test_a_folder_without_a_run(tmp_path: Path) -> None:
 def test_files_of_other_programs_are_refused(tmp_path: Path, contents: str) -> None:
     (tmp_path / "config.json").write_text(contents)
     with pytest.raises(DataError, match=r"config.json was not written by uclearn. Choose another"):
-        read_document(tmp_path / "config.json", "config")
-
-
-def test_results_of_an_older_schema_still_load(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Files as schema 1 writes them, read by a uclearn of schema 2 that renamed things."""
-    begun(finished(tmp_path))
-    (tmp_path / "events.jsonl").write_text('{"schema": 1, "event": "e", "accuracy": 0.5}\n')
-    monkeypatch.setattr(schema, "SCHEMA", 2)
-    monkeypatch.setattr(
-        schema,
-        "MIGRATIONS",
-        {
-            ("config", 1): lambda old: {**old, "config": {**old["config"], "new": True}},
-            ("event", 1): lambda old: {"event": old["event"], "accuracies": [old["accuracy"]]},
-            ("summary", 1): lambda old: {**old, "extra": {"migrated": old["schema"]}},
-        },
-    )
-    run = read_run(tmp_path)
-    assert run.config == {**CONFIG, "new": True}
-    assert run.events == [{"schema": 2, "event": "e", "accuracies": [0.5]}]
-    assert run.summary == summary(extra={"migrated": 1})
+        read_document(tmp_path / "config.json")
 
 
 def test_a_newer_schema_is_refused_by_file_and_line(tmp_path: Path) -> None:

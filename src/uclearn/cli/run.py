@@ -64,7 +64,7 @@ def _stored(path: Path) -> RunConfig:
     from uclearn.runs.supervised import RunConfig
     from uclearn.storage.records import read_document
 
-    document = read_document(path, "summary" if path.name == "summary.json" else "config")
+    document = read_document(path)
     if document is None:
         raise SettingError(f"The file {path} cannot be read: there is none.")
     return RunConfig.from_document(document.get("config"))

@@ -42,7 +42,7 @@ from pydantic import (
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS, build, keywords, parts
 from uclearn.networks import mlp
-from uclearn.training.plan import without_later_defaults
+from uclearn.storage.schema import ADDED_LATER, without_later_defaults
 
 Preset = Literal["best", "paper"]
 PRESETS: tuple[str, ...] = get_args(Preset)
@@ -202,7 +202,8 @@ class Configuration(Settings):
     def document(self) -> dict[str, Any]:
         """As it stands in config.json."""
         document: dict[str, Any] = self.model_dump(mode="json")
-        document["plan"] = without_later_defaults(document["plan"])
+        for part in ADDED_LATER.keys() & document.keys():
+            document[part] = without_later_defaults(part, document[part])
         return document
 
     def to_json(self) -> str:

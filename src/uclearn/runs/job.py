@@ -187,9 +187,7 @@ def parameter_count(method: Method) -> int:
 def _stored(folder: Path) -> str | None:
     """The fingerprint of the run that was begun in `folder`; None: there is none that can be read
     by this version. Of a finished run the summary alone may have been kept."""
-    begun = read_document(folder / CONFIG_NAME, "config") or read_document(
-        folder / SUMMARY_NAME, "summary"
-    )
+    begun = read_document(folder / CONFIG_NAME) or read_document(folder / SUMMARY_NAME)
     if begun is None:
         return None
     try:
@@ -201,7 +199,7 @@ def _stored(folder: Path) -> str | None:
 def _begun_document(folder: Path, config: Configuration) -> Mapping[str, Any]:
     """What the record of a run says it is made from: `config`, or, where the same run was begun
     with a note worded differently, its own words."""
-    begun = read_document(folder / CONFIG_NAME, "config")
+    begun = read_document(folder / CONFIG_NAME)
     if begun is None or _stored(folder) != config.fingerprint():
         return config.document()
     document: Mapping[str, Any] = begun["config"]

@@ -98,13 +98,6 @@ class RunConfig(Configuration):
         """How many tasks are learned."""
         return self.tasks or benchmark(self.benchmark).tasks
 
-    def document(self) -> dict[str, Any]:
-        """As it stands in config.json; `copies` came later, and stands there if it was chosen."""
-        document = super().document()
-        if self.data.copies is None:
-            del document["data"]["copies"]
-        return document
-
     def share_done(self, step: Mapping[str, Any]) -> float:
         """How much of the run is over at a `step` event, 0 to 1."""
         within = step["epoch"] + step["batch"] / step["batches"]

@@ -146,7 +146,7 @@ def _prepare(folder: Path, config: Document) -> None:
     for name in (CONFIG_NAME, SUMMARY_NAME):
         remove_leftovers(folder / name)
     path = folder / CONFIG_NAME
-    begun = read_document(path, "config")
+    begun = read_document(path)
     if begun is not None:
         _check_same(begun["config"], config, folder)
         return

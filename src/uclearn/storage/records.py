@@ -17,7 +17,7 @@ from typing import Any, Self
 
 from uclearn.errors import DataError
 from uclearn.storage.files import read_json, read_jsonl
-from uclearn.storage.schema import SCHEMA, Document, DocumentName, migrate, plain
+from uclearn.storage.schema import SCHEMA, Document, check_schema, plain
 
 FORMAT = "uclearn.run"
 CONFIG_NAME = "config.json"
@@ -97,7 +97,7 @@ def read_run(folder: Path) -> Run:
     A folder that holds only summary.json will do: it repeats the configuration.
     """
     summary = read_summary(folder)
-    begun = read_document(folder / CONFIG_NAME, "config")
+    begun = read_document(folder / CONFIG_NAME)
     if begun is None:
         if summary is None:
             raise DataError(
@@ -116,18 +116,18 @@ def read_run(folder: Path) -> Run:
 def read_summary(folder: Path) -> Summary | None:
     """The outcome of the run in `folder`; None if it is not complete."""
     path = folder / SUMMARY_NAME
-    document = read_document(path, "summary")
+    document = read_document(path)
     return None if document is None else Summary.from_document(document, str(path))
 
 
-def read_document(path: Path, name: DocumentName) -> Document | None:
-    """The JSON file `path` of a run as the present schema has it; None if there is none."""
+def read_document(path: Path) -> Document | None:
+    """What the JSON file `path` of a run holds; None if there is none."""
     if not path.exists():
         return None
     document = read_json(path)
     if not isinstance(document, dict) or document.get("format") != FORMAT:
         raise DataError(f"{path} was not written by uclearn. Choose another folder.")
-    return migrate(name, document, str(path))
+    return check_schema(document, str(path))
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -151,7 +151,7 @@ def _read_events(path: Path) -> list[Document]:
     if not path.exists():
         return []
     lines = enumerate(read_jsonl(path), start=1)
-    return [migrate("event", event, f"Line {number} of {path}") for number, event in lines]
+    return [check_schema(event, f"Line {number} of {path}") for number, event in lines]
 
 
 def _check_fraction(name: str, value: float | None, *, lowest: int) -> None:

@@ -1,31 +1,44 @@
-"""What a document on disk looks like, by version, and how an old one becomes a new one.
+"""What a document on disk looks like, and how those that older versions wrote stay what they are.
 
 Every document (a configuration, an event, a summary) carries the number of the schema it was
-written by. Reading one that is older walks it up step by step, so only the newest needs code
-elsewhere. To change a document: raise `SCHEMA` and add to `MIGRATIONS` what the step does.
+written by; a newer one is refused. A setting that is added later gets the value that runs had
+before it as its default, and an entry in `ADDED_LATER`: with that value it is left out of what is
+written. So a run of today is spelled as one of then, has the same fingerprint and folder, and goes
+on with its checkpoint.
 """
 
 import math
-from collections.abc import Callable, Mapping
-from typing import Any, Literal, TypeAlias
+from collections.abc import Mapping
+from typing import Any, TypeAlias
 
 from uclearn.errors import DataError
 
 Document: TypeAlias = dict[str, Any]
 """A JSON object."""
 
-DocumentName: TypeAlias = Literal["config", "event", "summary"]
-Migration: TypeAlias = Callable[[Document], Document]
-
 SCHEMA = 1
 
-MIGRATIONS: dict[tuple[DocumentName, int], Migration] = {}
-"""`(name, n)` -> what turns such a document of schema n into one of schema n + 1. Without an entry
-the document is the same in both."""
+ADDED_LATER: dict[str, dict[str, Any]] = {
+    "plan": {"precision": "float32"},
+    "data": {"copies": None},
+}
+"""Settings that are newer than runs that exist, by part of a configuration, with the values that
+those runs had."""
 
 
-def migrate(name: DocumentName, document: Document, source: str) -> Document:
-    """`document` as the present schema has it; `source` says in errors where it came from."""
+def without_later_defaults(part: str, settings: Mapping[str, Any]) -> Document:
+    """The settings of a part as a run of an earlier version spelled them: what came later stands
+    there only where it is not what was done before.
+
+    >>> without_later_defaults("plan", {"lr": 0.1, "precision": "float32"})
+    {'lr': 0.1}
+    """
+    later, absent = ADDED_LATER.get(part, {}), object()
+    return {key: value for key, value in settings.items() if value != later.get(key, absent)}
+
+
+def check_schema(document: Document, source: str) -> Document:
+    """`document`, if this version can read it; `source` says in errors where it came from."""
     version = document.get("schema")
     if type(version) is not int or version < 0:
         raise DataError(
@@ -37,9 +50,6 @@ def migrate(name: DocumentName, document: Document, source: str) -> Document:
             f"{source} was written by a newer uclearn: `schema` is {version}, this one knows up "
             f"to {SCHEMA}. Update uclearn to read it."
         )
-    for step in range(version, SCHEMA):
-        change = MIGRATIONS.get((name, step))
-        document = {**(change(document) if change else document), "schema": step + 1}
     return document
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
@@ -11,13 +10,11 @@ from typing import Any, Literal, get_args
 import torch
 
 from uclearn.errors import SettingError
+from uclearn.storage.schema import without_later_defaults
 
 OptimizerName = Literal["adam", "sgd"]
 Selection = Literal["likelihood", "penalised"]
 Precision = Literal["float32", "bfloat16"]
-
-_ADDED_LATER: dict[str, Any] = {"precision": "float32"}
-"""Settings that are newer than runs that exist, with the values that those runs had."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +76,7 @@ class Plan:
     def identity(self) -> dict[str, Any]:
         """What decides the result, to be compared with what a checkpoint was made by."""
         settings = {k: v for k, v in asdict(self).items() if k != "checkpoint_seconds"}
-        return without_later_defaults(settings)
+        return without_later_defaults("plan", settings)
 
     def autocast(self, device: torch.device) -> AbstractContextManager[Any]:
         """Around a forward pass on `device`."""
@@ -101,17 +98,6 @@ class Plan:
                 fused=True,
             )
         return torch.optim.Adam(groups, lr=self.lr, weight_decay=self.weight_decay, fused=True)
-
-
-def without_later_defaults(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a plan as a run of an earlier version spelled them: what came later stands
-    there only where it is not what was done before.
-
-    >>> without_later_defaults({"lr": 0.1, "precision": "float32"})
-    {'lr': 0.1}
-    """
-    absent = object()
-    return {k: v for k, v in settings.items() if v != _ADDED_LATER.get(k, absent)}
 
 
 def _at_least(name: str, value: int, least: int, meaning: str) -> None:
