@@ -6,7 +6,8 @@ import json
 
 from benchmarks.growth import AXES, PAGE, RECORDS, SETTINGS, tables
 from benchmarks.pages import filled
-from uclearn.runs.footprint import FORMULAS, Sizes, expected
+from uclearn.methods.facts import Sizes
+from uclearn.runs.footprint import expected, methods_with_formula
 
 
 def test_the_page_shows_the_records() -> None:
@@ -42,12 +43,12 @@ def test_the_formulas_on_the_page_are_the_programs() -> None:
     letters = {"S": 1000, "H": 100, "h": 10, "N": 40, "T": 7}
     sizes = Sizes(shared=1000, nodes=40, hidden=40, head=10, heads=100, tasks=7)
     seen = set()
-    for names, kept, trained, *_ in rows[: len(FORMULAS) - 1]:
+    for names, kept, trained, *_ in rows[: len(methods_with_formula()) - 1]:
         for name in row.get(names, (names,)):
             seen.add(name)
             found = expected(name, sizes)
             assert (found.kept, found.sent) == (_value(kept, letters), _value(trained, letters))
-    assert seen == set(FORMULAS)
+    assert seen == set(methods_with_formula())
 
 
 def _value(formula: str, letters: dict[str, int]) -> int:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import pytest
 
 from uclearn.errors import SettingError
-from uclearn.methods.registry import METHODS
+from uclearn.methods.facts import Range
+from uclearn.methods.registry import METHODS, WRAPPERS, facts
 from uclearn.paper.settings import GRIDS
 from uclearn.runs.config import PRESETS
 from uclearn.runs.resolve import preset_document
-from uclearn.runs.spaces import SPACES, Choice, Range, default_space, parse_space
+from uclearn.runs.spaces import Choice, default_space, parse_space
 from uclearn.runs.supervised import SUPERVISED
 from uclearn.runs.tune import Tuning
 from uclearn.tasks.benchmarks import BENCHMARKS
 
 
 def test_default_spaces_contain_what_was_published_and_every_preset() -> None:
-    for part, own in SPACES.items():
+    for part, own in ((part, facts(part).search) for part in (*METHODS, *WRAPPERS)):
         for key, each in own.items():
             for benchmark in BENCHMARKS:
                 for grid in (GRIDS.get(benchmark, {}).get(part, {}).get(f"{part}.{key}", ()),):

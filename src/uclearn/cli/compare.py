@@ -35,7 +35,9 @@ def compare(
     settings = chosen.gathered()
     options.taken(settings, "benchmark", benchmark)
     preset = options.taken(settings, "preset", chosen.preset) or "best"
-    names = list(METHODS) if methods == "all" else [n.strip() for n in methods.split(",")]
+    names = (
+        list(METHODS.sound()[0]) if methods == "all" else [n.strip() for n in methods.split(",")]
+    )
     names = list(dict.fromkeys("+".join(parts(name)) for name in names))
     tuned = options.taken(settings, "method", None)
     if tuned is not None and tuned not in names:

@@ -33,7 +33,7 @@ _REGISTRIES = {
     "sequences": "uclearn.rl.catalogue:SEQUENCES",
     "rl_studies": "uclearn.paper.studies:RL_STUDIES",
     "samplers": "uclearn.runs.tune:SAMPLERS",
-    "rl_methods": "uclearn.runs.rl:RL_METHODS",
+    "rl_methods": "uclearn.runs.rl:rl_methods",
 }
 """By the word that stands for them in help texts, `{benchmarks}`: where the names are."""
 
@@ -45,7 +45,8 @@ def names(what: str) -> list[str]:
     ['best', 'paper']
     """
     module, _, registry = _REGISTRIES[what].partition(":")
-    found = list(getattr(import_module(module), registry))
+    known = getattr(import_module(module), registry)
+    found = list(known() if callable(known) else known)
     return [*found, "table-1"] if what == "studies" else found
 
 

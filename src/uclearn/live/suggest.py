@@ -24,7 +24,7 @@ from uclearn.live.learner import Learner
 from uclearn.live.new_data import NewData, as_data
 from uclearn.measures.statistics import probability_above_zero
 from uclearn.methods.losses import Loss, squared_error
-from uclearn.methods.registry import keywords, parts
+from uclearn.methods.registry import METHODS, facts, keywords, parts
 from uclearn.tasks import Data, Task, hold_out
 from uclearn.tasks.data import generator
 from uclearn.training.loop import validation_loss
@@ -32,16 +32,6 @@ from uclearn.training.plan import Plan
 
 Choices = Mapping[str, Sequence[Any]]
 """By setting the values to try; every combination is a candidate."""
-
-TRIED: dict[str, Choices] = {
-    "ucl": {"beta": (0.0001, 0.001, 0.01, 0.1), "sigma": (0.02, 0.06, 0.18)},
-    "ewc": {"strength": (1.0, 10.0, 100.0, 1000.0, 10000.0)},
-    "si": {"strength": (0.01, 0.1, 1.0, 10.0)},
-    "mas": {"strength": (0.01, 0.1, 1.0, 10.0)},
-    "rwalk": {"strength": (0.1, 1.0, 10.0, 100.0)},
-    "lwf": {"strength": (0.1, 0.3, 1.0, 3.0, 10.0)},
-}
-"""What is tried where nothing else is asked for."""
 
 
 @dataclass(frozen=True)
@@ -113,8 +103,8 @@ def suggest(
         tasks: the data of the first tasks, in order; two or more.
         method: as for `Learner`.
         runs: the budget. Each run learns all of `tasks` once.
-        choices: by setting the values to try; None: `TRIED`. More candidates than the budget has
-            room for are thinned out at random.
+        choices: by setting the values to try; None: those that the method names
+            in its facts. More candidates than the budget has room for are thinned out at random.
         plan: how to train.
         loss: as for `Learner`.
         held_out: the share of each task's examples that judges.
@@ -205,12 +195,15 @@ def _at_edge(name: str, best: Tried, done: Sequence[Tried]) -> bool:
 
 def _choices(method: str, choices: Choices | None) -> Choices:
     own = parts(method)[0]
-    if choices is None and own not in TRIED:
+    if choices is not None:
+        return choices
+    if not facts(own).tried:
+        known = [name for name in METHODS.sound()[0] if facts(name).tried]
         raise SettingError(
             f"`choices` must say what to try for {own}, as {{'strength': [1.0, 10.0]}}. Without it "
-            f"there is something to try for {', '.join(TRIED)}."
+            f"there is something to try for {', '.join(known)}."
         )
-    return TRIED[own] if choices is None else choices
+    return facts(own).tried
 
 
 def _candidates(choices: Choices, room: int, seed: int) -> list[dict[str, Any]]:

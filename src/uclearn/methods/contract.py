@@ -25,13 +25,14 @@ import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, TypedDict, Unpack
+from typing import Any, ClassVar, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError, TaskError
 from uclearn.gaussian.noise import Noise
+from uclearn.methods.facts import Facts, remembers_nothing
 from uclearn.methods.losses import Loss
 from uclearn.networks.heads import MultiHead, has_heads, run
 from uclearn.ranks import present
@@ -99,6 +100,8 @@ class Method(nn.Module):
     tensor(0.)
     """
 
+    facts: ClassVar[Facts] = Facts(grow=remembers_nothing)
+    """What the rest of the package needs to know about the method."""
     closed_form: bool = False
     """True: `adjust_gradients` adds the penalty's gradient itself, in place, and `penalty` is only
     there to be looked at (its value is true, it has no gradient). A loop that adds the penalty to

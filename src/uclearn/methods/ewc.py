@@ -27,7 +27,8 @@ from torch.nn.modules.dropout import _DropoutNd
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.parts.anchors import AnchoredWeights
+from uclearn.methods.facts import Cost, Facts, Range
+from uclearn.methods.parts.anchors import AnchoredWeights, grow_anchors
 from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.tasks.task import Task
@@ -99,6 +100,14 @@ class EWC(Method):
     >>> method.penalty()
     tensor(0., grad_fn=<_KnownGradientBackward>)
     """
+
+    facts = Facts(
+        works_in_rl=True,
+        search={"strength": Range(1.0, 1e8, log=True)},
+        tried={"strength": (1.0, 10.0, 100.0, 1000.0, 10000.0)},
+        cost=lambda n: Cost(3 * n.shared + n.heads, n.shared + n.head),
+        grow=grow_anchors,
+    )
 
     tasks_done: Tensor
     rest: Tensor

@@ -26,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.networks.heads import MultiHead, run_trunk
 from uclearn.tasks.task import Task
 
@@ -79,6 +80,12 @@ class LwF(Method):
     >>> x = torch.tensor([[1.0, -1.0]])
     >>> loss = method.model(x).logsumexp(1).mean() + method.penalty(inputs=x)
     """
+
+    facts = Facts(
+        search={"strength": Range(0.03, 10.0, log=True)},
+        tried={"strength": (0.1, 0.3, 1.0, 3.0, 10.0)},
+        cost=lambda n: Cost(2 * n.plain, n.plain, working=-n.head),
+    )
 
     def __init__(
         self,

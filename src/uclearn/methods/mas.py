@@ -17,7 +17,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
-from uclearn.methods.parts.anchors import AnchoredWeights
+from uclearn.methods.facts import Cost, Facts, Range
+from uclearn.methods.parts.anchors import AnchoredWeights, grow_anchors
 from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
 from uclearn.networks.heads import run
@@ -48,6 +49,14 @@ class MAS(Method):
     >>> method.memory.importance.tensors()  # |d (w x)^2 / dw| = 2 w x^2: (2 + 18) / 2
     [tensor([[10.]])]
     """
+
+    facts = Facts(
+        works_in_rl=True,
+        search={"strength": Range(0.001, 10.0, log=True)},
+        tried={"strength": (0.01, 0.1, 1.0, 10.0)},
+        cost=lambda n: Cost(3 * n.shared + n.heads, n.shared + n.head),
+        grow=grow_anchors,
+    )
 
     tasks_done: Tensor
 

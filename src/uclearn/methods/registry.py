@@ -1,4 +1,10 @@
-"""Every method by name. Lists of choices anywhere are generated from here."""
+"""Every method by name. Lists of choices anywhere are generated from here.
+
+Other packages add methods of their own by an entry point, and wrappers likewise:
+
+    [project.entry-points."uclearn.methods"]
+    my-method = "my_package.my_module:MyMethod"
+"""
 
 from __future__ import annotations
 
@@ -12,6 +18,7 @@ from uclearn.errors import SettingError, no_such
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import WithCoreset
 from uclearn.methods.ewc import EWC
+from uclearn.methods.facts import Facts
 from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
 from uclearn.methods.joint import Joint
@@ -22,21 +29,53 @@ from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
 from uclearn.methods.vcl import VCL
+from uclearn.plugins import Registry
 
-METHODS: dict[str, Callable[..., Method]] = {
-    "finetuning": FineTuning,
-    "joint": Joint,
-    "ucl": UCL,
-    "ewc": EWC,
-    "si": SI,
-    "mas": MAS,
-    "rwalk": RWalk,
-    "lwf": LwF,
-    "vcl": VCL,
-    "hat": HAT,
-}
-WRAPPERS: dict[str, Callable[..., Method]] = {"coreset": WithCoreset, "replay": WithReplay}
+MethodClass = Callable[..., Method]
+
+
+def _checked_class(name: str, found: object) -> MethodClass:
+    if isinstance(found, type) and issubclass(found, Method):
+        return found
+    raise TypeError(f"expected a subclass of uclearn.Method, got {found!r}")
+
+
+METHODS: Registry[MethodClass] = Registry(
+    "uclearn.methods",
+    {
+        "finetuning": FineTuning,
+        "joint": Joint,
+        "ucl": UCL,
+        "ewc": EWC,
+        "si": SI,
+        "mas": MAS,
+        "rwalk": RWalk,
+        "lwf": LwF,
+        "vcl": VCL,
+        "hat": HAT,
+    },
+    _checked_class,
+)
+WRAPPERS: Registry[MethodClass] = Registry(
+    "uclearn.wrappers", {"coreset": WithCoreset, "replay": WithReplay}, _checked_class
+)
 """Put around any method with a plus: `vcl+coreset`, `ucl+replay`."""
+
+
+def class_of(part: str) -> MethodClass:
+    """The class of a method or wrapper."""
+    return METHODS[part] if part in METHODS else WRAPPERS[part]
+
+
+def facts(part: str) -> Facts:
+    """What a method or wrapper says about itself.
+
+    >>> facts("joint").holds
+    False
+    """
+    found: Facts = class_of(part).facts  # type: ignore[attr-defined]
+    return found
+
 
 Settings = Mapping[str, Mapping[str, Any]]
 """By part: {"vcl": {"samples": 10}, "coreset": {"size": 200}}."""
@@ -83,8 +122,7 @@ def keywords(part: str) -> dict[str, inspect.Parameter]:
     >>> "beta" in keywords("ucl")
     True
     """
-    kind = METHODS[part] if part in METHODS else WRAPPERS[part]
-    found = inspect.signature(kind).parameters.values()
+    found = inspect.signature(class_of(part)).parameters.values()
     return {p.name: p for p in found if p.kind is inspect.Parameter.KEYWORD_ONLY}
 
 

@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import DataError, SettingError, TaskError
 from uclearn.methods.contract import Losses, Method
+from uclearn.methods.facts import Facts, Range
 from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.tasks.data import Batch, Data, DataLike, Joined, generator, join
 from uclearn.tasks.loader import FromLoader
@@ -60,6 +61,8 @@ class WithReplay(Wrapper):
     100 10
     100 10
     """
+
+    facts = Facts(search={"share": Range(0.1, 0.9)})
 
     def __init__(
         self, method: Method, *, size: int = 1000, share: float = 0.5, seed: int = 0

@@ -27,11 +27,13 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import (
     AnchoredWeights,
     NamedTensors,
     PathIntegral,
     check_followed,
+    grow_anchors,
 )
 from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.tasks.task import Task
@@ -69,6 +71,14 @@ class RWalk(Method):
     >>> loss.backward(); method.adjust_gradients(); optimizer.step(); method.end_step()
     >>> method.end_task()
     """
+
+    facts = Facts(
+        works_in_rl=True,
+        search={"strength": Range(0.03, 100.0, log=True)},
+        tried={"strength": (0.1, 1.0, 10.0, 100.0)},
+        cost=lambda n: Cost(6 * n.shared + n.heads, n.shared + n.head, working=3 * n.shared),
+        grow=grow_anchors,
+    )
 
     steps: Tensor
     tasks_done: Tensor

@@ -19,7 +19,13 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.parts.anchors import AnchoredWeights, PathIntegral, check_followed
+from uclearn.methods.facts import Cost, Facts, Range
+from uclearn.methods.parts.anchors import (
+    AnchoredWeights,
+    PathIntegral,
+    check_followed,
+    grow_anchors,
+)
 from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.tasks.task import Task
 
@@ -52,6 +58,14 @@ class SI(Method):
     >>> loss.backward(); method.adjust_gradients(); optimizer.step(); method.end_step()
     >>> method.end_task()
     """
+
+    facts = Facts(
+        works_in_rl=True,
+        search={"strength": Range(0.003, 100.0, log=True)},
+        tried={"strength": (0.01, 0.1, 1.0, 10.0)},
+        cost=lambda n: Cost(3 * n.shared + n.heads, n.shared + n.head, working=3 * n.shared),
+        grow=grow_anchors,
+    )
 
     def __init__(
         self,

@@ -41,7 +41,7 @@ def for_digits(name: str, method: str, wrappers: Sequence[str]) -> Values:
     values = of("network", _PLAN, hidden=(200, 200))
     values |= of("plan", _PLAN, epochs=15, batch_size=64, lr=0.003)
     for part in (method, *wrappers):
-        values |= _COMMON.get(part, {}) | _OWN[name].get(part, {})
+        values |= _COMMON.get(part, {}) | _OWN.get(name, {}).get(part, {})
     return values
 
 

@@ -40,8 +40,9 @@ from pydantic import (
 )
 
 from uclearn.errors import SettingError
-from uclearn.methods.registry import METHODS, WRAPPERS, build, keywords, parts
+from uclearn.methods.registry import build, class_of, facts, keywords, parts
 from uclearn.networks import mlp
+from uclearn.paper.settings import Values
 from uclearn.storage.schema import ADDED_LATER, without_later_defaults
 
 Preset = Literal["best", "paper"]
@@ -82,7 +83,7 @@ def part_settings(part: str) -> type[Settings]:
     >>> sorted(part_settings("lwf").model_fields)
     ['outputs', 'strength', 'temperature']
     """
-    kind = METHODS[part] if part in METHODS else WRAPPERS[part]
+    kind = class_of(part)
     hints = get_type_hints(kind.__init__)
     fields: dict[str, Any] = {
         name: (hints[name], ... if keyword.default is inspect.Parameter.empty else keyword.default)
@@ -104,6 +105,13 @@ def method_settings(method: str) -> type[Settings]:
         for part in parts(method)
     }
     return create_model("MethodSettings", __base__=Settings, **fields)
+
+
+def announced(part: str, name: str) -> Values:
+    """What a method or wrapper says itself about its settings on a benchmark."""
+    known = facts(part).presets
+    values = {**known.get("*", {}), **known.get(name, {})}
+    return {f"{part}.{key}": (value, f"{part} itself") for key, value in values.items()}
 
 
 Model = TypeVar("Model", bound=BaseModel)

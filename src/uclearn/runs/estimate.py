@@ -12,6 +12,7 @@ import torch
 
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import cross_entropy
+from uclearn.methods.registry import facts
 from uclearn.runs.prepare import prepare
 from uclearn.runs.supervised import RunConfig
 from uclearn.tasks import DataLike, iterate
@@ -37,10 +38,10 @@ def estimate_seconds(configs: Sequence[RunConfig], data: Path | None, workers: i
 
 
 def _seconds(config: RunConfig, data: Path | None) -> float:
-    # its maximum-likelihood start would be run in the first step
+    # what a method does once, before its first step, is no part of a step
     settings = config.document()
-    if "vcl" in settings["settings"]:
-        settings["settings"]["vcl"]["start_epochs"] = 0
+    for part, own in settings["settings"].items():
+        own |= facts(part).without_start
     tasks, method = prepare(RunConfig.from_document(settings), data)
     plan = config.make_plan()
     begun = [method.begin_task(task) for task in tasks]

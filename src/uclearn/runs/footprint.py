@@ -1,16 +1,18 @@
 """What a method costs in memory and in messages, by formula: for networks too large to be built.
 
-`params` counts the same in real objects; a test holds the formulas to that count, for every method
-on every benchmark.
+The formulas stand with the methods, in their `facts`. `params` counts the same in real objects; a
+test holds the formulas to that count, for every method on every benchmark.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from uclearn.errors import SettingError
+from uclearn.methods.facts import Sizes
+from uclearn.methods.registry import METHODS, facts
 
 BYTES = 4
 """Of a number: float32."""
@@ -33,27 +35,6 @@ class Footprint(NamedTuple):
         175.0
         """
         return 2 * (ranks - 1) / ranks * self.sent
-
-
-class Sizes(NamedTuple):
-    """How large a network is, as far as methods care."""
-
-    shared: int
-    """Parameters that all tasks use; an only output layer is one of them."""
-    nodes: int
-    """Outputs of those layers: UCL has a sigma for each."""
-    hidden: int
-    """The same without an only output layer: HAT has a gate for each, in every task."""
-    head: int
-    """Parameters of the last task's head; 0 without heads."""
-    heads: int
-    """Parameters of all heads."""
-    tasks: int
-
-    @property
-    def plain(self) -> int:
-        """The bare network."""
-        return self.shared + self.heads
 
 
 def mlp_sizes(inputs: int, hidden: Sequence[int], classes: Sequence[int], *, heads: bool) -> Sizes:
@@ -80,32 +61,13 @@ def mlp_sizes(inputs: int, hidden: Sequence[int], classes: Sequence[int], *, hea
     )
 
 
-class _Terms(NamedTuple):
-    kept: int
-    trained: int
-    """Parameters that have a gradient in a step."""
-    working: int = 0
-    """Held beside it while learning, such as SI's path integral; negative: what is kept only
-    after the task, such as the new head in LwF's teacher."""
-    moments: int = 2
-    """Of the optimiser, for each trained parameter."""
+def methods_with_formula() -> list[str]:
+    """The methods that say by formula what they cost.
 
-
-FORMULAS: dict[str, Callable[[Sizes], _Terms]] = {
-    "finetuning": lambda n: _Terms(n.plain, n.shared + n.head),
-    "joint": lambda n: _Terms(n.plain, n.plain),
-    "ucl": lambda n: _Terms(2 * (n.shared + n.nodes) + n.heads, n.shared + n.nodes + n.head),
-    "ewc": lambda n: _Terms(3 * n.shared + n.heads, n.shared + n.head),
-    "si": lambda n: _Terms(3 * n.shared + n.heads, n.shared + n.head, working=3 * n.shared),
-    "mas": lambda n: _Terms(3 * n.shared + n.heads, n.shared + n.head),
-    "rwalk": lambda n: _Terms(6 * n.shared + n.heads, n.shared + n.head, working=3 * n.shared),
-    "lwf": lambda n: _Terms(2 * n.plain, n.plain, working=-n.head),
-    "vcl": lambda n: _Terms(4 * n.plain, 2 * (n.shared + n.head)),
-    "hat": lambda n: _Terms(
-        n.plain + n.tasks * n.hidden, n.shared + n.head + n.tasks * n.hidden, moments=0
-    ),
-}
-"""By method, each with the optimiser of its preset (Adam; for HAT SGD)."""
+    >>> "ucl" in methods_with_formula()
+    True
+    """
+    return [name for name in METHODS.sound()[0] if facts(name).cost is not None]
 
 
 def expected(method: str, sizes: Sizes) -> Footprint:
@@ -114,11 +76,12 @@ def expected(method: str, sizes: Sizes) -> Footprint:
     >>> expected("ewc", mlp_sizes(784, (400, 400), [10] * 10, heads=False))
     Footprint(kept=1435230, learning=2870460, sent=478410)
     """
-    if method not in FORMULAS:
+    formula = facts(method).cost if method in METHODS else None
+    if formula is None:
         raise SettingError(
-            f"`method` must be one whose cost is known by formula ({', '.join(FORMULAS)}), "
-            f"got {method!r}."
+            "`method` must be one whose cost is known by formula "
+            f"({', '.join(methods_with_formula())}), got {method!r}."
         )
-    terms = FORMULAS[method](sizes)
-    learning = terms.kept + terms.working + (1 + terms.moments) * terms.trained
-    return Footprint(terms.kept, learning, terms.trained)
+    cost = formula(sizes)
+    learning = cost.kept + cost.working + (1 + cost.moments) * cost.trained
+    return Footprint(cost.kept, learning, cost.trained)

@@ -13,9 +13,10 @@ from typing import Any, NamedTuple
 import torch
 
 from uclearn.methods.contract import Method, Step
+from uclearn.methods.facts import Sizes
 from uclearn.methods.losses import cross_entropy
-from uclearn.methods.registry import METHODS, build
-from uclearn.runs.footprint import FORMULAS, Footprint, Sizes, expected, mlp_sizes
+from uclearn.methods.registry import METHODS, build, facts, parts
+from uclearn.runs.footprint import Footprint, expected, methods_with_formula, mlp_sizes
 from uclearn.runs.job import parameter_count
 from uclearn.runs.prepare import make_network
 from uclearn.runs.resolve import resolve
@@ -48,13 +49,14 @@ def parameter_table(name: str, hidden: Sequence[int] | None = None) -> list[Coun
     """
     if hidden is not None:
         sizes = sizes_with(name, hidden)
-        return [Count(method, method, expected(method, sizes)) for method in FORMULAS]
+        known = methods_with_formula()
+        return [Count(method, method, expected(method, sizes)) for method in known]
     table = []
-    for method in METHODS:
+    for method in METHODS.sound()[0]:
         table.append(Count(method, method, count(name, method)))
-        if method == "ucl":  # the paper's count has an uncertainty for each bias, too
-            noisy = count(name, method, {"ucl.noisy_bias": True})
-            table.append(Count("ucl, noisy_bias", method, noisy))
+        for variant, settings in facts(method).variants.items():
+            chosen = {f"{method}.{key}": value for key, value in settings.items()}
+            table.append(Count(f"{method}, {variant}", method, count(name, method, chosen)))
     return table
 
 
@@ -67,7 +69,11 @@ def sizes_with(name: str, hidden: Sequence[int]) -> Sizes:
 
 def count(name: str, method: str, overrides: dict[str, Any] | None = None) -> Footprint:
     """What one method has, in the objects that it really has in and after the last task."""
-    cheap = {"vcl.start_epochs": 1} if method.startswith("vcl") else {}
+    cheap = {
+        f"{part}.{key}": value
+        for part in parts(method)
+        for key, value in facts(part).without_start.items()
+    }
     config = resolve(name, method, preset="paper", overrides={**cheap, **(overrides or {})})
     tasks = _stand_ins(name)
     model = make_network(name, config.network, tasks, seed=0)

@@ -13,7 +13,7 @@ from pydantic import model_validator as after_validation
 
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method
-from uclearn.methods.registry import build, parts
+from uclearn.methods.registry import METHODS, build, facts, parts
 from uclearn.paper import settings as published
 from uclearn.paper.settings import Values
 from uclearn.rl.catalogue import sequence
@@ -21,14 +21,18 @@ from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import learn
 from uclearn.rl.tasks import widest
-from uclearn.runs.config import Configuration, Settings, check_preset, fields_of, validated
+from uclearn.runs.config import (
+    Configuration,
+    Settings,
+    announced,
+    check_preset,
+    fields_of,
+    validated,
+)
 from uclearn.runs.job import Job
 from uclearn.runs.kind import Document, Kind, Learned
 from uclearn.runs.resolve import configure
 from uclearn.session import Journal, Observer
-
-RL_METHODS = ("finetuning", "ucl", "ewc", "si", "mas", "rwalk")
-"""What works while acting. The others need stored examples of a task, or outputs of one kind."""
 
 _NOT_OF_THE_EXPERIMENT = ("seed", "workers")
 """Fields of `PPOPlan` that follow from the run, or that change no result."""
@@ -143,14 +147,24 @@ def preset(name: str, method: str, which: str = "paper") -> Values:
     values: Values = {}
     for part in parts(method):
         values |= published.RL.get(part, {})
+        values |= announced(part, "rl")
     return values
+
+
+def rl_methods() -> list[str]:
+    """What works while acting. The others need stored examples of a task, or outputs of one kind.
+
+    >>> "ucl" in rl_methods(), "joint" in rl_methods()
+    (True, False)
+    """
+    return [name for name in METHODS.sound()[0] if facts(name).works_in_rl]
 
 
 def check_method(method: str) -> None:
     """Refuse what cannot learn while acting."""
-    if method not in RL_METHODS:
+    if method not in METHODS or not facts(method).works_in_rl:
         raise SettingError(
-            f"`method` must be one of {', '.join(RL_METHODS)} for reinforcement learning, got "
+            f"`method` must be one of {', '.join(rl_methods())} for reinforcement learning, got "
             f"{method!r}. The others need stored examples of a task."
         )
 

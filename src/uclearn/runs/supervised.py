@@ -19,7 +19,14 @@ from uclearn.methods.registry import parts
 from uclearn.paper import settings as published
 from uclearn.paper.ours import BEST, TUNED, for_digits
 from uclearn.paper.settings import OURS, TABLE, Values, of
-from uclearn.runs.config import Configuration, Settings, check_preset, fields_of, validated
+from uclearn.runs.config import (
+    Configuration,
+    Settings,
+    announced,
+    check_preset,
+    fields_of,
+    validated,
+)
 from uclearn.runs.kind import Document, Kind
 from uclearn.runs.prepare import learn_tasks
 from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, absent_data, benchmark
@@ -189,10 +196,13 @@ def preset(name: str, method: str, which: str = "best") -> Values:
     check_preset(which)
     chosen = benchmark(name)
     own, *wrappers = parts(method)
+    said: Values = {}
+    for part in (own, *wrappers):
+        said |= announced(part, name)
     if name not in BENCHMARKS.ours:
-        return _announced(chosen, (own, *wrappers))
+        return said | _announced(chosen, (own, *wrappers))
     if name not in TABLE:
-        return for_digits(name, own, wrappers)
+        return for_digits(name, own, wrappers) | said
     values = published.plan(name, own) | published.network(name, own)
     for part in (own, *wrappers):
         if part in _PUBLISHED:
@@ -201,7 +211,7 @@ def preset(name: str, method: str, which: str = "best") -> Values:
             values |= BEST.get(part, {}) | TUNED.get((name, part), {})
     if which == "paper" and name == "omniglot":
         values |= of("data", published.PROGRAM, split_after_augmentation=True)
-    return values
+    return values | said
 
 
 def _announced(chosen: Benchmark, method: Sequence[str]) -> Values:

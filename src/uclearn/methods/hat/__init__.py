@@ -25,6 +25,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.hat.gates import (
     EMBEDDING_LIMIT,
     Kept,
@@ -77,6 +78,13 @@ class HAT(Method):
     >>> method.used()["0"].shape
     torch.Size([8])
     """
+
+    facts = Facts(
+        search={"strength": Range(0.05, 5.0, log=True), "smax": Range(50.0, 2000.0, log=True)},
+        cost=lambda n: Cost(  # trained by SGD, which has no moments
+            n.plain + n.tasks * n.hidden, n.shared + n.head + n.tasks * n.hidden, moments=0
+        ),
+    )
 
     present: Tensor
 

@@ -15,7 +15,7 @@ so any optimiser, momentum and clipping are accounted for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import cast
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
@@ -251,3 +251,28 @@ def check_followed(memory: AnchoredWeights, evidence: Sequence[Tensor]) -> None:
             "The weights moved, but no step was recorded. Call `method.adjust_gradients()` after "
             "backward and `method.end_step()` after each move of the optimiser."
         )
+
+
+_OF_WEIGHTS = ("memory.anchor", "start", "path.before")
+"""What EWC, SI, MAS and RWalk keep of the weights themselves; all else starts at 0."""
+
+
+@torch.no_grad()
+def grow_anchors(method: Any, growth: Any) -> None:
+    """Extend what is remembered after the model was widened. New weights: no importance, nothing on
+    their path, anchored where they are.
+
+    Args:
+        method: EWC, SI, MAS or RWalk.
+        growth: how its model was widened (`uclearn.surgery.growth.Growth`).
+    """
+    modules = dict(method.model.named_modules())
+    for place, kept in method.named_modules():
+        if not isinstance(kept, NamedTensors):
+            continue
+        for key, tensor in list(kept.named_buffers()):
+            owner, _, name = key.replace("/", ".").rpartition(".")
+            if owner not in growth.cuts.of:
+                continue
+            extend = growth.extended if place in _OF_WEIGHTS else growth.padded
+            kept._buffers[key] = extend(modules[owner], name, tensor)

@@ -41,6 +41,7 @@ from uclearn.methods.contract import (
     as_step,
     lent,
 )
+from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.guards import (
     ModuleGuard,
     require_finite_penalty,
@@ -48,6 +49,7 @@ from uclearn.methods.parts.guards import (
     running_on,
 )
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
+from uclearn.methods.ucl.growth import grow
 from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor, NormAnchor, UCLPenalty
 from uclearn.networks.heads import head_names, run_trunk
 from uclearn.penalties import known_gradient
@@ -91,6 +93,22 @@ class UCL(Method):
     >>> type(method.export()[0])
     <class 'torch.nn.modules.linear.Linear'>
     """
+
+    facts = Facts(
+        works_in_rl=True,
+        search={
+            "beta": Range(1e-5, 0.1, log=True),
+            "sigma": Range(0.01, 0.3, log=True),
+            "ratio": Range(0.05, 0.9),
+            "alpha": Range(0.001, 10.0, log=True),
+            "lr_sigma": Range(0.0003, 0.1, log=True),
+        },
+        tried={"beta": (0.0001, 0.001, 0.01, 0.1), "sigma": (0.02, 0.06, 0.18)},
+        # the paper's count has an uncertainty for each bias, too
+        variants={"noisy_bias": {"noisy_bias": True}},
+        cost=lambda n: Cost(2 * (n.shared + n.nodes) + n.heads, n.shared + n.nodes + n.head),
+        grow=grow,
+    )
 
     noise: Noise
     drift_weight: Tensor

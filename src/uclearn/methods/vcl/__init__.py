@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.anchors import gradient_of
 from uclearn.methods.parts.fit import check_fit, fit
@@ -70,6 +71,15 @@ class VCL(Method):
     ...     torch.allclose(network(x).exp().sum(1), torch.ones(16))
     True
     """
+
+    facts = Facts(
+        search={
+            "initial_log_variance": Range(-12.0, -2.0),
+            "prior_variance": Range(0.01, 100.0, log=True),
+        },
+        without_start={"start_epochs": 0},
+        cost=lambda n: Cost(4 * n.plain, 2 * (n.shared + n.head)),
+    )
 
     noise: Noise
     started: Tensor
