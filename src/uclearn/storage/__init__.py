@@ -2,7 +2,7 @@
 
 Read in this order: `files` (whole ones, and ones that grow line by line), `lock` (one process per
 folder); `checkpoint` (the files) and `container` (their bytes); `records` (the results of a run),
-`recorder` (who writes them), `schema` (their versions), `capacity` (what recorded nodes say about
-how full a network is), and `mirror` (runs kept at a URL). Only the two of the checkpoint, and the
-mirror that names their file, import torch: results can be read where it is not installed.
+`recorder` (who writes them), `schema` (what older versions wrote) and `mirror` (runs kept at a
+URL). Only the two of the checkpoint, and the mirror that names their file, import torch: results
+can be read where it is not installed.
 """
