@@ -36,6 +36,7 @@ def crash_after(events: int) -> Any:
     return observe
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("heads", [True, False], ids=["heads", "one head"])
 def test_resumed_anywhere_it_ends_the_same(name: str, heads: bool, tmp_path: Path) -> None:
@@ -118,6 +119,7 @@ def test_the_journal_of_a_resumed_session_has_no_doubles(tmp_path: Path) -> None
     assert [event["event"] for event in calm].count("evaluation") == 3
 
 
+@pytest.mark.slow
 def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) -> None:
     program = textwrap.dedent(
         """
