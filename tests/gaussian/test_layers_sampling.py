@@ -55,6 +55,7 @@ def assert_moments(outputs: Tensor, mean: Tensor, covariance: Tensor) -> None:
     assert (difference[both] / error[both]).max() < STANDARD_ERRORS
 
 
+@pytest.mark.slow
 @every_case
 @both_schemes
 @pytest.mark.parametrize(

@@ -36,6 +36,7 @@ def make(name: str, settings: Mapping[str, Mapping[str, Any]] | None = None) -> 
     return lambda model, example: build(name, model, example, wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [False, True], ids=["one head", "heads"])
 @pytest.mark.parametrize("check", CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", names())
@@ -47,11 +48,13 @@ def test_every_method_keeps_the_contract(name: str, check: Check, heads: bool) -
         check(make(name), heads)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METHODS if "closed_form" in keywords(name)])
 def test_closed_forms_keep_the_contract(name: str) -> None:
     check_all(make(name, {name: {"closed_form": True}}))
 
 
+@pytest.mark.slow
 def test_checks_leave_the_random_numbers_alone() -> None:
     before = torch.get_rng_state()
     check_all(make("ucl"))

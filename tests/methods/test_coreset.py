@@ -236,6 +236,7 @@ def test_around_hat_earlier_tasks_still_stay_bit_for_bit() -> None:
     assert torch.equal(predict(method, tasks[0]), before)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("choice", ["random", "k-center"])
 @pytest.mark.parametrize("seed", range(2))
 def test_a_coreset_brings_back_what_fine_tuning_forgot(choice: Any, seed: int) -> None:
@@ -251,6 +252,7 @@ def test_a_coreset_brings_back_what_fine_tuning_forgot(choice: Any, seed: int) -
     assert accuracy(method.method, tasks[0]) < accuracy(method, tasks[0])
 
 
+@pytest.mark.slow
 def test_a_coreset_helps_vcl() -> None:
     """On the average of two seeds."""
     tasks = permuted_digits(2)

@@ -290,10 +290,12 @@ def fisher_in_evaluation(method: Method, x: Tensor, y: Tensor) -> dict[str, Tens
     return fisher_now(method, x, y)
 
 
+@pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
     check_it_forgets_less(lambda net: EWC(net, strength=30.0))
 
 
+@pytest.mark.slow
 def test_the_authors_fisher_forgets_less_too() -> None:
     check_it_forgets_less(lambda net: EWC(net, strength=600.0, fisher_batch=20, closed_form=True))
 

@@ -157,6 +157,7 @@ def test_the_first_task_is_free() -> None:
     assert not any(used.any() for used in method.used().values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_it_forgets_nothing_where_fine_tuning_forgets(seed: int) -> None:
     tasks = digit_pairs(4)

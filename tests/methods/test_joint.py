@@ -127,6 +127,7 @@ def test_loaders_are_read_into_memory() -> None:
     assert whole(method.begin_task(some_task(1))).inputs[:6].eq(1).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [False, True])
 def test_it_forgets_nothing_and_fine_tuning_does(heads: bool) -> None:
     def first_task(make: type[Joint] | type[FineTuning], seed: int) -> float:

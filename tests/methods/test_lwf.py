@@ -260,6 +260,7 @@ def test_regression_and_missing_inputs_are_refused_with_the_remedy() -> None:
 # -- it acts -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
     def first_task(make: type[LwF] | type[FineTuning], seed: int) -> float:
         method: Method = make(mlp(width=30, seed=seed))

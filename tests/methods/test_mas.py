@@ -163,6 +163,7 @@ def test_save_and_load_restore_everything_bit_for_bit() -> None:
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
 
 
+@pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
     check_it_forgets_less(lambda net: MAS(net, strength=0.05))
 

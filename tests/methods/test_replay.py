@@ -302,6 +302,7 @@ def remembered(name: str, heads: bool, seed: int) -> float:
     return accuracy(method, tasks[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("heads", [False, True], ids=["one head", "heads"])
 @pytest.mark.parametrize("name", ["finetuning", "ewc", "ucl"])
 def test_every_method_forgets_less_with_it(name: str, heads: bool) -> None:

@@ -179,6 +179,7 @@ def test_heads_are_not_held() -> None:
     assert RWalk(net).memory.names == ("trunk.weight", "trunk.bias")
 
 
+@pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
     check_it_forgets_less(lambda net: RWalk(net, strength=0.5))
 

@@ -239,6 +239,7 @@ def test_a_step_that_a_gradient_scaler_skips_counts_for_nothing(closed_form: boo
     assert all(torch.equal(a, b) for a, b in zip(after, before, strict=True))
 
 
+@pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
     check_it_forgets_less(lambda net: SI(net))
 

@@ -78,6 +78,7 @@ def ucl(net: nn.Module, tasks: list[Examples], seed: int) -> UCL:
     return UCL(net, tasks[0][0][:1], beta=0.03, lr_sigma=0.01, seed=seed)
 
 
+@pytest.mark.slow
 def test_on_a_toy_problem_ucl_forgets_less() -> None:
     """By at least 20 points over 5 seeds (when this was written: 4 instead of 29 points)."""
     plain, held = [], []
@@ -88,6 +89,7 @@ def test_on_a_toy_problem_ucl_forgets_less() -> None:
     assert mean(held) < mean(plain) - 0.20
 
 
+@pytest.mark.slow
 def test_on_the_digits_ucl_forgets_less() -> None:
     """By at least 30 points over 5 seeds (when this was written: 7 instead of 45 points)."""
     plain, held = [], []

@@ -150,6 +150,7 @@ def test_what_was_prepared_by_a_framework_can_be_copied_and_exported(
 own_warning = pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
 
 
+@pytest.mark.slow
 @own_warning
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_compiled_model_computes_trains_and_draws_as_it_should(sampling: Sampling) -> None:

@@ -340,6 +340,7 @@ def test_a_copy_shares_nothing_with_the_original() -> None:
     assert all(torch.equal(value, state[name]) for name, value in method.state_dict().items())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_it_forgets_less_than_fine_tuning(seed: int) -> None:
     """Two permutations of the digits, one head: what VCL loses is less than half."""
@@ -354,6 +355,7 @@ def test_it_forgets_less_than_fine_tuning(seed: int) -> None:
     assert left > plain_left + 0.1
 
 
+@pytest.mark.slow
 def test_weights_that_the_data_leave_uncertain_stay_uncertain() -> None:
     """A pixel that is always black says nothing: its weights keep the prior's variance, those of
     a pixel that varies become certain."""

@@ -48,6 +48,7 @@ def test_a_run_leaves_a_summary_with_everything(tmp_path: Path) -> None:
     assert {"uclearn", "torch", "python"} <= set(summary.versions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", [*METHODS, "vcl+coreset", "ucl+replay"])
 def test_every_method_runs_and_runs_the_same_again_from_what_is_stored(
     method: str, tmp_path: Path
