@@ -16,7 +16,7 @@ from benchmarks.idle_nodes import RECORDS as IDLE_NODES
 from benchmarks.idle_nodes import table as idle_table
 from benchmarks.pages import filled
 from benchmarks.results import DOCUMENT, README, RECORDS, ROOT, STAGES, tables
-from uclearn.paper.ours import TUNED
+from uclearn.paper.settings import TUNED
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.runs.config import Configuration
 from uclearn.runs.kind import read_config

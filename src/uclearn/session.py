@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from uclearn.errors import CheckpointError, UclearnError
 from uclearn.ranks import ALONE, Ranks
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_own, save
-from uclearn.storage.schema import plain
+from uclearn.storage.records import plain
 from uclearn.tasks.data import generator
 
 Observer = Callable[[str, dict[str, Any]], None]

@@ -21,7 +21,7 @@ from tests.report.test_page_structure import (
 from uclearn.live.learner import Learner
 from uclearn.networks import MultiHead
 from uclearn.storage.checkpoint import CHECKPOINT_NAME
-from uclearn.storage.lock import FolderLock
+from uclearn.storage.files import FolderLock
 
 pytestmark = pytest.mark.usefixtures("months")
 

@@ -24,8 +24,7 @@ from uclearn.live.learner import Learner
 from uclearn.methods.registry import METHODS
 from uclearn.networks import MultiHead, mlp
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, load_latest, previous_of
-from uclearn.storage.files import StorageError
-from uclearn.storage.lock import FolderBusyError, FolderLock
+from uclearn.storage.files import FolderBusyError, FolderLock, StorageError
 
 
 def learner(method: str = "finetuning", **settings: Any) -> Learner:

@@ -14,7 +14,7 @@ from uclearn.runs import grid
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import run_all
 from uclearn.runs.resolve import resolve
-from uclearn.storage.lock import FolderLock
+from uclearn.storage.files import FolderLock
 
 
 @pytest.mark.slow

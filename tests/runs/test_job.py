@@ -15,7 +15,7 @@ from uclearn.runs.job import Job
 from uclearn.runs.prepare import judged_by_validation, prepare
 from uclearn.runs.rl import resolve_rl
 from uclearn.runs.supervised import RunConfig
-from uclearn.storage.lock import FolderLock
+from uclearn.storage.files import FolderLock
 from uclearn.storage.records import read_run
 from uclearn.tasks.benchmarks import load_tasks
 from uclearn.training.session import StoppedError

@@ -7,13 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from uclearn.storage.files import StorageError
-from uclearn.storage.lock import LOCK_NAME, FolderBusyError, FolderLock
+from uclearn.storage.files import LOCK_NAME, FolderBusyError, FolderLock, StorageError
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from uclearn.storage.lock import FolderLock
+from uclearn.storage.files import FolderLock
 with FolderLock(Path(sys.argv[1]), "uclearn run permuted-mnist"):
     print("held", flush=True)
     sys.stdin.readline()
@@ -24,7 +23,7 @@ time.sleep(60)
 COUNT = """
 import sys, time
 from pathlib import Path
-from uclearn.storage.lock import FolderBusyError, FolderLock
+from uclearn.storage.files import FolderBusyError, FolderLock
 folder = Path(sys.argv[1])
 for _ in range(50):
     while True:
@@ -135,7 +134,7 @@ def test_children_that_are_forked_keep_it(tmp_path: Path) -> None:
     program = (
         "import os, sys, time\n"
         "from pathlib import Path\n"
-        "from uclearn.storage.lock import FolderLock\n"
+        "from uclearn.storage.files import FolderLock\n"
         "FolderLock(Path(sys.argv[1]), 'parent').acquire()\n"
         "if os.fork():\n"
         "    os._exit(0)\n"

@@ -15,8 +15,7 @@ import pytest
 
 from uclearn.errors import DataError
 from uclearn.storage import recorder as module
-from uclearn.storage.files import StorageError, aside_of
-from uclearn.storage.lock import FolderBusyError
+from uclearn.storage.files import FolderBusyError, StorageError, aside_of
 from uclearn.storage.recorder import environment, open_run
 from uclearn.storage.records import Summary, read_run
 

@@ -6,7 +6,9 @@ import torch
 from uclearn.errors import SettingError, TaskError
 from uclearn.tasks.data import Data, DataLike, Joined
 from uclearn.tasks.loader import FromLoader
-from uclearn.tasks.make import (
+from uclearn.tasks.task import (
+    Task,
+    TaskSequence,
     hold_out,
     in_sequence,
     permuted,
@@ -14,7 +16,6 @@ from uclearn.tasks.make import (
     split,
     with_validation,
 )
-from uclearn.tasks.task import Task, TaskSequence
 from uclearn.tasks.transforms import Normalise, Permute, Then
 
 PICTURES = torch.arange(6 * 4 * 3, dtype=torch.uint8).reshape(6, 4, 3)

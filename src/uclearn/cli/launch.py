@@ -22,7 +22,7 @@ from uclearn.runs.config import Configuration
 from uclearn.runs.engines import Engine
 from uclearn.runs.grid import GridObserver, Result, run_all
 from uclearn.runs.job import Job
-from uclearn.storage.schema import plain
+from uclearn.storage.records import plain
 
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""

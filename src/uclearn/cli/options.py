@@ -284,10 +284,12 @@ class Launching:
         spoken = mode(given.pop("quiet"), given.pop("json"))
         folder, remote = _place(str(given.pop("out")))
         where = {key: given.pop(key) for key in _OF_ENGINES if key in given}
-        return Launch(folder, spoken, engine=choose(**where), remote=remote, **given)
+        engine = choose(**where) if any(where[key] != _OF_ENGINES[key] for key in where) else None
+        return Launch(folder, spoken, engine=engine, remote=remote, **given)
 
 
-_OF_ENGINES = ("on", "address", "slurm", "threads", "gpus")
+_OF_ENGINES = {"on": "local", "address": None, "slurm": None, "threads": None, "gpus": 0}
+"""Options of engines, with their defaults."""
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ Group = Sequence[Result]
 
 def table_of(results: Sequence[Result], title: str = "") -> Table:
     """What fits the runs: accuracies, or rewards where they learned to act."""
-    supervised = [result for result in results if result.config.kind_name == "supervised"]
+    supervised = [result for result in results if result.config.kind_of_run().name == "supervised"]
     return results_table(supervised, title) if supervised else rewards_table(results, title)
 
 

@@ -27,8 +27,14 @@ from uclearn.live.canaries import TaskRecord
 from uclearn.methods.losses import Loss
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest
 from uclearn.storage.checkpoint import save as save_state
-from uclearn.storage.files import append_line, read_json, read_jsonl, refusal, write_json
-from uclearn.storage.lock import FolderLock
+from uclearn.storage.files import (
+    FolderLock,
+    append_line,
+    read_json,
+    read_jsonl,
+    refusal,
+    write_json,
+)
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
 from uclearn.training.plan import Plan
 

@@ -17,7 +17,6 @@ from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import (
     Any,
-    ClassVar,
     Literal,
     Self,
     TypeVar,
@@ -147,8 +146,6 @@ def _is_plain(hint: Any) -> bool:
 class Configuration(Settings):
     """What the configurations of all kinds of runs share: a method, a seed, and every setting."""
 
-    kind_name: ClassVar[str]
-    """Of the kind of run (see `uclearn.runs.kind`)."""
     benchmark: str
     """The name of what is learned."""
     method: str
@@ -178,6 +175,10 @@ class Configuration(Settings):
         if "method" not in info.data:  # refused already; that is the error to show
             return Settings()
         return validated(method_settings(info.data["method"]), value)
+
+    def kind_of_run(self) -> Any:
+        """The `uclearn.runs.kind.Kind` that it belongs to."""
+        raise NotImplementedError
 
     def task_count(self) -> int:
         """How many tasks are learned."""

@@ -20,10 +20,10 @@ from uclearn.errors import DataError, SettingError, UclearnError
 from uclearn.methods.contract import Method
 from uclearn.ranks import Ranks, present
 from uclearn.runs.config import Configuration
-from uclearn.runs.kind import Kind, Learned, kind_named, read_config
+from uclearn.runs.kind import Kind, Learned, read_config
 from uclearn.session import Observer, StoppedError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
-from uclearn.storage.lock import FolderBusyError
+from uclearn.storage.files import FolderBusyError
 from uclearn.storage.recorder import (
     RunRecorder,
     environment,
@@ -70,7 +70,8 @@ class Job:
     @property
     def kind(self) -> Kind[Configuration]:
         """Of its run."""
-        return kind_named(self.config.kind_name)
+        kind: Kind[Configuration] = self.config.kind_of_run()
+        return kind
 
     def to_json(self) -> str:
         """On one line."""

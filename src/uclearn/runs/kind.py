@@ -64,18 +64,13 @@ class Kind(Generic[Config]):
     """Whether several processes can learn one model (`uclearn.ranks`)."""
 
 
-def kind_named(name: str) -> Kind[Configuration]:
-    """The kind of that name; loaded when it is first asked for."""
-    if name == "rl":
-        from uclearn.runs.rl import RL
-
-        return RL
-    from uclearn.runs.supervised import SUPERVISED
-
-    return SUPERVISED
-
-
 def read_config(document: Mapping[str, Any]) -> Configuration:
     """The configuration in a document, such as config.json holds; one of reinforcement learning
     says so in its `kind`."""
-    return kind_named(document.get("kind", "supervised")).config.from_document(document)
+    if document.get("kind") == "rl":
+        from uclearn.runs.rl import RLConfig
+
+        return RLConfig.from_document(document)
+    from uclearn.runs.supervised import RunConfig
+
+    return RunConfig.from_document(document)

@@ -10,7 +10,7 @@ from typing import Any
 
 from uclearn.errors import UclearnError
 from uclearn.runs.job import Job, Outcome, Tell, execute
-from uclearn.storage.lock import FolderBusyError, FolderLock
+from uclearn.storage.files import FolderBusyError, FolderLock
 from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import SUMMARY_NAME
 from uclearn.tasks.sources.dataset import cache_folder

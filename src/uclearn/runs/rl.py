@@ -71,7 +71,6 @@ class RLConfig(Configuration):
     """One run of reinforcement learning: a sequence of environments, a method, a seed, and every
     setting. `benchmark` is a named sequence or ids of environments with commas between them."""
 
-    kind_name = "rl"
     kind: Literal["rl"] = "rl"
     policy: SerializeAsAny[Settings]
 
@@ -116,6 +115,10 @@ class RLConfig(Configuration):
     def make_policy(self, width: int) -> ActorCritic:
         """The network, for observations of up to `width` numbers."""
         return ActorCritic(width, seed=self.seed, **self.policy.model_dump())
+
+    def kind_of_run(self) -> Kind[RLConfig]:
+        """Reinforcement learning."""
+        return RL
 
     def task_count(self) -> int:
         """How many tasks are learned."""

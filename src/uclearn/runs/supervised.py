@@ -79,7 +79,6 @@ class RunConfig(Configuration):
     True
     """
 
-    kind_name = "supervised"
     network: NetworkSettings = NetworkSettings()
     data: DataSettings = DataSettings()
 
@@ -100,6 +99,10 @@ class RunConfig(Configuration):
         _check_plan(self.make_plan())
         self.check_method()
         return self
+
+    def kind_of_run(self) -> Kind[RunConfig]:
+        """Supervised learning."""
+        return SUPERVISED
 
     def task_count(self) -> int:
         """How many tasks are learned."""

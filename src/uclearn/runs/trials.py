@@ -24,7 +24,7 @@ from uclearn.runs.job import Job
 from uclearn.runs.spaces import Space, default_space
 from uclearn.runs.sweep import FIRST_TASKS, Candidate, candidates, judge
 from uclearn.session import StoppedError
-from uclearn.storage.lock import FolderBusyError, FolderLock
+from uclearn.storage.files import FolderBusyError, FolderLock
 from uclearn.storage.records import read_run
 
 _LONGEST_WAIT = 60.0

@@ -20,7 +20,7 @@ from uclearn.errors import SettingError
 from uclearn.ranks import present
 from uclearn.runs.spaces import Space
 from uclearn.runs.trials import Maker, Trial, Tuning, life, one_at_a_time
-from uclearn.storage.lock import FolderBusyError
+from uclearn.storage.files import FolderBusyError
 
 __all__ = ["SAMPLERS", "Maker", "Tried", "Tuning", "tried", "tune"]
 

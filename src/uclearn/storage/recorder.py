@@ -34,6 +34,7 @@ from typing import Any, Self, TypedDict
 
 from uclearn.errors import DataError
 from uclearn.storage.files import (
+    FolderLock,
     append_line,
     read_lines,
     refusal,
@@ -41,17 +42,18 @@ from uclearn.storage.files import (
     truncate_lines,
     write_json,
 )
-from uclearn.storage.lock import FolderLock
 from uclearn.storage.records import (
     CONFIG_NAME,
     EVENTS_NAME,
     FORMAT,
+    SCHEMA,
     SUMMARY_NAME,
+    Document,
     Summary,
+    plain,
     read_document,
     read_summary,
 )
-from uclearn.storage.schema import SCHEMA, Document, plain
 
 
 class RunRecorder:

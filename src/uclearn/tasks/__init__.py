@@ -7,8 +7,15 @@ ready made.
 
 from uclearn.tasks.data import Batch, Data, DataLike, Joined, iterate, join
 from uclearn.tasks.loader import FromLoader, stored
-from uclearn.tasks.make import hold_out, in_sequence, permuted, row_permuted, split
-from uclearn.tasks.task import Task, TaskSequence
+from uclearn.tasks.task import (
+    Task,
+    TaskSequence,
+    hold_out,
+    in_sequence,
+    permuted,
+    row_permuted,
+    split,
+)
 
 __all__ = [
     "Batch",

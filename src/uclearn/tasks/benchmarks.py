@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -101,87 +102,72 @@ def absent_data(name: str, folder: str | Path | None = None) -> list[DataSet]:
     >>> absent_data("split-digits")
     []
     """
-    place = data_folder(folder)
-    needed = (dataset(data) for data in benchmark(name).data)
+    needed = [dataset(data) for data in benchmark(name).data]
+    place = data_folder(folder) if needed else Path()
     return [one for one in needed if any(present(file, place) is None for file in one.files)]
 
 
+_permuted = partial(Benchmark, tasks=10, classes=(10,) * 10, heads=False, free=True)
+_split = partial(Benchmark, tasks=5, classes=(2,) * 5, heads=True)
+_cifar = partial(
+    Benchmark,
+    heads=True,
+    input_shape=(3, 32, 32),
+    validation=_TENTH,
+    network=lambda seed: cifar_network(seed=seed),
+)
+
 _OURS = (
-    Benchmark(
+    _permuted(
         name="permuted-mnist",
         description="MNIST, its pixels in a new order for each task",
-        tasks=10,
-        classes=(10,) * 10,
-        heads=False,
         input_shape=(784,),
         data=("mnist",),
         build=builders.permuted_mnist,
-        free=True,
     ),
-    Benchmark(
+    _permuted(
         name="row-permuted-mnist",
         description="MNIST, its rows of pixels in a new order for each task",
-        tasks=10,
-        classes=(10,) * 10,
-        heads=False,
         input_shape=(784,),
         data=("mnist",),
         build=builders.row_permuted_mnist,
-        free=True,
     ),
-    Benchmark(
+    _split(
         name="split-mnist",
         description="MNIST two digits at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
-        tasks=5,
-        classes=(2,) * 5,
-        heads=True,
         input_shape=(784,),
         data=("mnist",),
         build=builders.split_mnist,
     ),
-    Benchmark(
+    _split(
         name="split-notmnist",
         description=f"letters from fonts two at a time: A/F, B/G, C/H, D/I, E/J ({_SMALL})",
-        tasks=5,
-        classes=(2,) * 5,
-        heads=True,
         input_shape=(784,),
         data=("notmnist-small",),
         build=builders.split_notmnist,
     ),
-    Benchmark(
+    _split(
         name="split-notmnist-large",
         description="the same of notMNIST large, as in the paper: 40,000 of each letter train",
-        tasks=5,
-        classes=(2,) * 5,
-        heads=True,
         input_shape=(784,),
         data=("notmnist-large",),
         build=builders.split_notmnist_large,
     ),
-    Benchmark(
+    _cifar(
         name="split-cifar100",
         description="CIFAR-100 ten consecutive classes at a time, tasks shuffled by the seed",
         tasks=10,
         classes=(10,) * 10,
-        heads=True,
-        input_shape=(3, 32, 32),
         data=("cifar100",),
-        validation=_TENTH,
         build=builders.split_cifar100,
-        network=lambda seed: cifar_network(seed=seed),
     ),
-    Benchmark(
+    _cifar(
         name="split-cifar10-100",
         description="CIFAR-10, then the ten tasks of split-cifar100",
         tasks=11,
         classes=(10,) * 11,
-        heads=True,
-        input_shape=(3, 32, 32),
         data=("cifar10", "cifar100"),
-        validation=_TENTH,
         build=builders.split_cifar10_100,
-        network=lambda seed: cifar_network(seed=seed),
     ),
     Benchmark(
         name="omniglot",
@@ -195,22 +181,15 @@ _OURS = (
         build=builders.omniglot_alphabets,
         network=lambda seed: omniglot_network(seed=seed),
     ),
-    Benchmark(
+    _permuted(
         name="permuted-digits",
         description="the 8x8 digits that come with the package, in a new order for each task",
-        tasks=10,
-        classes=(10,) * 10,
-        heads=False,
         input_shape=(64,),
         build=builders.permuted_digits,
-        free=True,
     ),
-    Benchmark(
+    _split(
         name="split-digits",
         description="the same digits two at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
-        tasks=5,
-        classes=(2,) * 5,
-        heads=True,
         input_shape=(64,),
         build=builders.split_digits,
     ),

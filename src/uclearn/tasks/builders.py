@@ -14,7 +14,12 @@ import torch
 from torch import Tensor
 
 from uclearn.tasks.data import Data, generator
-from uclearn.tasks.make import (
+from uclearn.tasks.sources import cifar, digits, idx, notmnist, omniglot
+from uclearn.tasks.sources.dataset import Examples, TrainTest
+from uclearn.tasks.sources.omniglot import Drawings
+from uclearn.tasks.task import (
+    Task,
+    TaskSequence,
     hold_out,
     in_sequence,
     permuted,
@@ -22,10 +27,6 @@ from uclearn.tasks.make import (
     split,
     with_validation,
 )
-from uclearn.tasks.sources import cifar, digits, idx, notmnist, omniglot
-from uclearn.tasks.sources.dataset import Examples, TrainTest
-from uclearn.tasks.sources.omniglot import Drawings
-from uclearn.tasks.task import Task, TaskSequence
 from uclearn.tasks.transforms import AddChannel, Flatten, Jitter, Normalise, Then, Warp, recipes
 
 Folder = str | Path | None

@@ -20,7 +20,7 @@ from uclearn.runs.engines import ENGINES, JobListener, choose
 from uclearn.runs.engines.dispatch import Dispatch, RemoteOutcome, located
 from uclearn.runs.grid import run_all
 from uclearn.runs.job import Job, execute
-from uclearn.storage.lock import FolderLock
+from uclearn.storage.files import FolderLock
 
 
 @dataclass

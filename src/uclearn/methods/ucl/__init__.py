@@ -32,7 +32,7 @@ from uclearn.gaussian import (
     export,
     survey,
 )
-from uclearn.gaussian.initialise import Means
+from uclearn.gaussian.convert import Means
 from uclearn.methods.contract import (
     Losses,
     Method,

@@ -15,8 +15,7 @@ from typing import Generic, Literal, Protocol, TypeVar
 from uclearn.errors import UclearnError
 from uclearn.runs.engines import JobListener
 from uclearn.runs.job import Job, State
-from uclearn.storage.files import read_jsonl
-from uclearn.storage.lock import FolderBusyError, FolderLock
+from uclearn.storage.files import FolderBusyError, FolderLock, read_jsonl
 from uclearn.storage.records import EVENTS_NAME
 from uclearn.tasks.sources.dataset import data_folder
 
