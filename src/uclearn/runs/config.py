@@ -42,7 +42,7 @@ from uclearn.errors import SettingError
 from uclearn.methods.registry import build, class_of, facts, keywords, parts
 from uclearn.networks import mlp
 from uclearn.paper.settings import Values
-from uclearn.storage.schema import ADDED_LATER, without_later_defaults
+from uclearn.storage.records import ADDED_LATER, without_later_defaults
 
 Preset = Literal["best", "paper"]
 PRESETS: tuple[str, ...] = get_args(Preset)

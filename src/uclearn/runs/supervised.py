@@ -17,8 +17,7 @@ from pydantic import model_validator as after_validation
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
 from uclearn.paper import settings as published
-from uclearn.paper.ours import BEST, TUNED, for_digits
-from uclearn.paper.settings import OURS, TABLE, Values, of
+from uclearn.paper.settings import BEST, OURS, TABLE, TUNED, Values, for_digits, of
 from uclearn.runs.config import (
     Configuration,
     Settings,

@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 
 from uclearn.errors import SettingError
-from uclearn.storage.schema import without_later_defaults
+from uclearn.storage.records import without_later_defaults
 
 OptimizerName = Literal["adam", "sgd"]
 Selection = Literal["likelihood", "penalised"]

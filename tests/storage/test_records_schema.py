@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from uclearn.errors import DataError
-from uclearn.storage.schema import (
+from uclearn.storage.records import (
     ADDED_LATER,
     SCHEMA,
     Document,
