@@ -35,10 +35,8 @@ def compare(
     settings = chosen.gathered()
     options.taken(settings, "benchmark", benchmark)
     preset = options.taken(settings, "preset", chosen.preset) or "best"
-    names = (
-        list(METHODS.sound()[0]) if methods == "all" else [n.strip() for n in methods.split(",")]
-    )
-    names = list(dict.fromkeys("+".join(parts(name)) for name in names))
+    given = METHODS.sound()[0] if methods == "all" else methods.split(",")
+    names = list(dict.fromkeys("+".join(parts(name.strip())) for name in given))
     tuned = options.taken(settings, "method", None)
     if tuned is not None and tuned not in names:
         raise SettingError(f"The file is for `method` {tuned}, which is not compared: name it too.")
