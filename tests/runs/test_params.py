@@ -48,6 +48,7 @@ def test_the_table_agrees_with_the_papers_to_one_percent(name: str) -> None:
             assert row.footprint.kept == pytest.approx(1000 * printed[row.method], rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BENCHMARKS)
 @pytest.mark.parametrize("method", methods_with_formula())
 def test_formulas_say_what_is_counted(name: str, method: str) -> None:

@@ -265,6 +265,7 @@ def test_a_save_is_a_copy(tmp_path: Path) -> None:
     assert same(load(tmp_path / CHECKPOINT_NAME, "run"), before)
 
 
+@pytest.mark.slow
 def test_death_at_any_system_call_leaves_a_sound_state(tmp_path: Path) -> None:
     """Beginning with sound and damaged files, with and without links, and within a write."""
     command = [*CRASHES, "at every step", str(tmp_path)]
@@ -286,6 +287,7 @@ def modified(path: Path) -> int:
     return path.stat().st_mtime_ns if path.exists() else 0
 
 
+@pytest.mark.slow
 def test_a_process_killed_at_random_moments_leaves_a_complete_state(tmp_path: Path) -> None:
     """60 times: nothing that was reported as saved is lost, nothing is half."""
     path = tmp_path / CHECKPOINT_NAME

@@ -179,6 +179,7 @@ def test_the_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> Non
     assert (tmp_path / "file").stat().st_mode == (tmp_path / "ordinary").stat().st_mode
 
 
+@pytest.mark.slow
 def test_readers_and_writers_at_once_see_whole_files(tmp_path: Path) -> None:
     path = tmp_path / "file.json"
     code = """

@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 from hypothesis import given, settings
@@ -269,6 +270,7 @@ STEPS = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @settings(max_examples=150)
 @given(data=st.data())
 def test_random_networks(data: st.DataObject) -> None:

@@ -246,6 +246,7 @@ ADAPTIVE: dict[tuple[str, int], Callable[..., Any]] = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data(), spatial=st.integers(1, 3), ceil=st.booleans())
 def test_max_pooling(data: st.DataObject, spatial: int, ceil: bool) -> None:
@@ -264,6 +265,7 @@ def test_max_pooling(data: st.DataObject, spatial: int, ceil: bool) -> None:
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data(), spatial=st.integers(1, 3), ceil=st.booleans(), count=st.booleans())
 def test_average_pooling(data: st.DataObject, spatial: int, ceil: bool, count: bool) -> None:
@@ -280,6 +282,7 @@ def test_average_pooling(data: st.DataObject, spatial: int, ceil: bool, count: b
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(data=st.data(), kind=st.sampled_from(["max", "average"]), spatial=st.integers(1, 3))
 def test_adaptive_pooling(data: st.DataObject, kind: str, spatial: int) -> None:

@@ -11,6 +11,7 @@ from uclearn.errors import SettingError
 from uclearn.training import Plan, learn
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("heads", [True, False], ids=["heads", "one head"])
 def test_every_method_learns_about_the_same_with_fewer_digits(name: str, heads: bool) -> None:
