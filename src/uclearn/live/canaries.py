@@ -13,7 +13,7 @@ from torch import Tensor
 
 from uclearn.errors import DataError, SettingError, TaskError
 from uclearn.live.gate import Gate
-from uclearn.live.new_data import as_data, of_task
+from uclearn.live.new_data import as_data
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import correct
 from uclearn.networks.heads import run
@@ -119,7 +119,7 @@ def _with_canary(task: TaskRecord, gate: Gate) -> TaskRecord:
         )
     if given is None:
         return task
-    canary = of_task(as_data(given, f"canary of {task.name}"), task.index)
+    canary = replace(as_data(given, f"canary of {task.name}"), task=task.index)
     what = f"examples of the canary given for task {task.name!r} were trained on before"
     refuse_overlap(hashes(canary.inputs), task.seen, what)
     return replace(task, canary=canary)
@@ -163,7 +163,7 @@ def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: i
         count = round(wanted * len(data)) if wanted < 1 else int(wanted)
         order = torch.randperm(len(data), generator=generator(seed, f"canary of {name}"))
         return set_apart(data, max(count, 1), order, seen)
-    canary = as_data(wanted, "canary")
+    canary = replace(as_data(wanted, "canary"), task=data.task)
     own = hashes(canary.inputs)
     refuse_overlap(hashes(data.inputs), own, "training examples are also in `canary`")
     refuse_overlap(own, seen, "examples of `canary` were trained on in an earlier update")

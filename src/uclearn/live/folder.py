@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -51,34 +50,6 @@ SavedState = tuple[int, int, int]
 """Tells one saved state from all others: inode, time and size of its file."""
 
 
-class SaveGuard:
-    """Which saved state a learner continues, by folder: saving over another one is refused."""
-
-    def __init__(self) -> None:
-        self._known: dict[Path, SavedState] = {}
-
-    def note(self, folder: Path, state: SavedState) -> None:
-        """This saved state in `folder` is the learner's own."""
-        self._known[folder.resolve()] = state
-
-    def check(self, folder: Path) -> None:
-        """Refuse a folder that holds what this learner does not continue."""
-        if not has_checkpoint(folder):
-            return
-        known = self._known.get(folder.resolve())
-        if known is None:
-            raise CheckpointError(
-                f"{folder} holds another learner, which would be lost. Save to a folder of its "
-                "own, or load that one and go on with it."
-            )
-        if known != saved_state(folder):
-            raise CheckpointError(
-                f"{folder} was saved to by somebody else since this learner was loaded; saving now "
-                "would undo that. Load it again and repeat the update, or save to another folder. "
-                "`with Learner.open(folder) as learner:` keeps others out from the start."
-            )
-
-
 def saved_state(folder: Path) -> SavedState:
     """The one that is in `folder` now; each save makes a new file."""
     try:
@@ -88,27 +59,40 @@ def saved_state(folder: Path) -> SavedState:
     return found.st_ino, found.st_mtime_ns, found.st_size
 
 
-def held(folder: Path) -> AbstractContextManager[object]:
-    """Keeps other processes from learning or saving in `folder`."""
-    return FolderLock(folder, "learning")
+def _refuse_to_replace(known: SavedState | None, folder: Path) -> None:
+    """Refuse a folder that holds another state than the `known` one."""
+    if known is None:
+        raise CheckpointError(
+            f"{folder} holds another learner, which would be lost. Save to a folder of its "
+            "own, or load that one and go on with it."
+        )
+    if known != saved_state(folder):
+        raise CheckpointError(
+            f"{folder} was saved to by somebody else since this learner was loaded; saving now "
+            "would undo that. Load it again and repeat the update, or save to another folder. "
+            "`with Learner.open(folder) as learner:` keeps others out from the start."
+        )
 
 
-def save(learner: Learner, folder: Path, guard: SaveGuard) -> None:
+def save(learner: Learner, folder: Path) -> None:
     """Write everything, locked, unless that would lose something."""
     make(folder)
-    with held(folder):
-        write(learner, folder, guard)
+    with FolderLock(folder, "learning"):
+        write(learner, folder)
 
 
-def write(learner: Learner, folder: Path, guard: SaveGuard) -> None:
+def write(learner: Learner, folder: Path) -> None:
     """As `save`, by whoever holds the lock."""
     _check_version(folder)
-    guard.check(folder)
+    if has_checkpoint(folder):
+        _refuse_to_replace(learner._continues.get(folder.resolve()), folder)
     if not (folder / MARKER_NAME).exists():
         write_json(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
     save_state(folder / CHECKPOINT_NAME, state_of(learner), FORMAT)
-    guard.note(folder, saved_state(folder))
-    _append_missing(folder, learner.journal)
+    learner._continues[folder.resolve()] = saved_state(folder)
+    written = len(read_journal(folder))
+    for line in learner.journal[written:]:
+        append_line(folder / JOURNAL_NAME, json.dumps(line, allow_nan=False), sync=True)
 
 
 def make(folder: Path) -> None:
@@ -119,15 +103,10 @@ def make(folder: Path) -> None:
         raise refusal("make", folder, error, "Choose another place.") from error
 
 
-def has_learner(folder: Path) -> bool:
-    """Whether a learner was ever saved in `folder`."""
-    return has_checkpoint(folder)
-
-
 def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss | None) -> Learner:
     """The learner in `folder`; see `Learner.load`."""
     _check_version(folder)
-    if not has_learner(folder):
+    if not has_checkpoint(folder):
         raise CheckpointError(
             f"There is no learner in {folder}. `Learner.save(folder)` or `uclearn learn` makes one."
         )
@@ -150,7 +129,7 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     # after a fall back to the previous state the journal on disk knows more
     learner.journal = max(state["journal"], written, key=len)
     learner.note = note
-    learner._guard.note(folder, before)
+    learner._continues[folder.resolve()] = before
     return learner
 
 
@@ -178,13 +157,22 @@ def state_of(learner: Learner) -> dict[str, Any]:
 
 
 def _network(state: dict[str, Any], model: nn.Module | None) -> nn.Module:
-    if model is None:
-        if state["network"] is None:
-            raise CheckpointError(
-                f"The network is a {state['class']}, which cannot be rebuilt from a file: loading "
-                "executes no code. Hand in a freshly built one: `Learner.load(folder, model=...)`."
-            )
-        return _weighted(rebuild(state["network"]), state)
+    if model is not None:
+        model = _fitting(state, model)
+    elif state["network"] is not None:
+        model = rebuild(state["network"])
+    else:
+        raise CheckpointError(
+            f"The network is a {state['class']}, which cannot be rebuilt from a file: loading "
+            "executes no code. Hand in a freshly built one: `Learner.load(folder, model=...)`."
+        )
+    if state["weights"] is not None:
+        model.load_state_dict(state["weights"])
+    return model
+
+
+def _fitting(state: dict[str, Any], model: nn.Module) -> nn.Module:
+    """A copy of `model`, as large as the network that was saved."""
     given = sizes(model)
     differing = _differing(given, state["sizes"])
     if differing and _differing(given, state["first_sizes"]):
@@ -192,16 +180,7 @@ def _network(state: dict[str, Any], model: nn.Module | None) -> nn.Module:
             f"`model` must be built as the network that was saved, a {state['class']}; it differs "
             f"in {', '.join(differing[:3])}{', ...' if len(differing) > 3 else ''}."
         )
-    if differing:
-        model = resize_to(copy.deepcopy(model), state["sizes"])
-    return _weighted(model, state)
-
-
-def _weighted(model: nn.Module, state: dict[str, Any]) -> nn.Module:
-    if state["weights"] is not None:
-        model = copy.deepcopy(model)
-        model.load_state_dict(state["weights"])
-    return model
+    return resize_to(copy.deepcopy(model), state["sizes"])
 
 
 def _differing(given: Sizes, wanted: Sizes) -> list[str]:
@@ -252,13 +231,6 @@ def node_history(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """What the nodes were like after each update that was kept, for `capacity`."""
     kept = [line for line in updates(lines) if line["decision"] != "rejected" and line["nodes"]]
     return [{"event": "nodes", "task": k, "layers": line["nodes"]} for k, line in enumerate(kept)]
-
-
-def _append_missing(folder: Path, lines: Sequence[Mapping[str, Any]]) -> None:
-    """Add those `lines` to the journal in `folder` that it does not have yet."""
-    known = len(read_journal(folder))
-    for line in lines[known:]:
-        append_line(folder / JOURNAL_NAME, json.dumps(line, allow_nan=False), sync=True)
 
 
 def read_journal(folder: Path) -> list[dict[str, Any]]:

@@ -26,7 +26,6 @@ from uclearn.live import folder as files
 from uclearn.live.canaries import TaskRecord, divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
-from uclearn.live.folder import SaveGuard, node_history
 from uclearn.live.gate import Gate
 from uclearn.live.new_data import (
     NewData,
@@ -35,22 +34,15 @@ from uclearn.live.new_data import (
     check_inputs,
     check_labels,
     check_targets,
-    of_task,
 )
 from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress
-from uclearn.live.update import (
-    SCHEMA,
-    CandidateUpdate,
-    Update,
-    UpdateRequest,
-    UpdateTarget,
-    known_task,
-    now,
-)
+from uclearn.live.update import SCHEMA, Update, UpdateRequest, UpdateTarget, known_task, now
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
 from uclearn.methods.registry import build, keywords, parts
 from uclearn.networks.heads import MultiHead, has_heads
+from uclearn.storage.checkpoint import has_checkpoint
+from uclearn.storage.files import FolderLock
 from uclearn.surgery.anatomy import widths
 from uclearn.surgery.outputs import add_outputs, resize_to, sizes
 from uclearn.surgery.widen import By, widen
@@ -112,9 +104,10 @@ class Learner:
         self._settings_by_part = _by_part(method, settings)
         self._blank = copy.deepcopy(model)
         self._first_sizes = sizes(model)
-        self._example = example
+        self.example = example
+        """A batch of inputs, as the network takes them; None before the first data."""
         self._method = None if example is None else self._build(self._blank)
-        self._guard = SaveGuard()
+        self._continues: dict[Path, files.SavedState] = {}
 
     # -- learning --------------------------------------------------------------------------
 
@@ -149,22 +142,25 @@ class Learner:
         arrived = as_data(data)
         self._prepare(arrived)
         asked = UpdateTarget(name, task, classes, tuple(labels))
-        target, outputs = asked.find(self.tasks, self.method.model, self._example, arrived)
+        target, outputs = asked.find(self.tasks, self.method.model, self.example, arrived)
+        arrived = replace(arrived, task=target.index)
         if self.loss is None:
-            check_targets(self.method.model, arrived, self._example)
+            check_targets(self.method.model, arrived, self.example)
         known = guarded(self.tasks.values(), gate)
         portions = divide(arrived, target.name, gate, known, self.plan.seed)
         valid = None if validation is None else self._checked(validation, target)
         number = len(self.journal) + 1
         request = UpdateRequest(name, number, target, known, arrived, portions, valid, gate)
+        usual = squared_error if target.classes is None else cross_entropy
         trained_on = portions.train.all_targets()
-        loss = weighted(self._loss_for(target), class_weights, trained_on, target.classes)
+        own = usual if self.loss is None else self.loss
+        loss = weighted(own, class_weights, trained_on, target.classes)
         copied, blank = self._copy(outputs)
-        candidate = CandidateUpdate.learn(request, self.method, copied, blank, self.plan, loss)
-        update = candidate.report(self.method_name)
+        update = request.learn(self.method, copied, self.plan, loss, self.method_name)
         self.journal.append(update.document())
         if update.kept:
-            self._keep(candidate)
+            self._method, self._blank = copied, blank
+            self.tasks = request.tasks_afterwards()
         return update
 
     # -- predicting ------------------------------------------------------------------------
@@ -192,7 +188,7 @@ class Learner:
         if not self.tasks:
             raise TaskError("This learner has learned nothing yet. Call `learn` first.")
         inputs = as_inputs(x).to(next(self.method.parameters()).device)
-        check_inputs(self.method.model, inputs, self._example, "x")
+        check_inputs(self.method.model, inputs, self.example, "x")
         if uncertainty and draws < 2:
             raise SettingError(f"`draws` must be at least 2 to disagree, got {draws}.")
         count = draws if uncertainty else 0
@@ -207,7 +203,7 @@ class Learner:
 
     def capacity(self) -> Capacity:
         """How full the network is, how that grew update by update, and where it leads."""
-        return capacity(self.method, node_history(self.journal))
+        return capacity(self.method, files.node_history(self.journal))
 
     def widen(self, by: By) -> None:
         """Add nodes, free ones, without a change in what the network computes.
@@ -215,7 +211,7 @@ class Learner:
         Args:
             by: a factor for every layer that can be widened, or how many nodes to add by layer.
         """
-        wide = widen(self.method, by, self._example, seed=self.plan.seed)
+        wide = widen(self.method, by, self.example, seed=self.plan.seed)
         self._blank = resize_to(copy.deepcopy(self._blank), sizes(wide.model))
         self._method = wide
         self.journal.append(
@@ -250,8 +246,8 @@ class Learner:
         if data is None:
             judges = [known.canary for known in chosen if known.canary is not None]
         else:
-            judges = [of_task(as_data(data), chosen[-1].index)]
-        return export(self.method, path, task=head, prune=prune, data=judges, example=self._example)
+            judges = [replace(as_data(data), task=chosen[-1].index)]
+        return export(self.method, path, task=head, prune=prune, data=judges, example=self.example)
 
     # -- keeping ---------------------------------------------------------------------------
 
@@ -260,7 +256,7 @@ class Learner:
 
         Refused where another learner, or another process that learned in between, would be lost.
         """
-        files.save(self, Path(folder), self._guard)
+        files.save(self, Path(folder))
 
     @classmethod
     def load(
@@ -299,11 +295,11 @@ class Learner:
         place = Path(folder)
         if new is not None:
             files.make(place)
-        with files.held(place):
-            begun = new is not None and not files.has_learner(place)
-            learner = new() if new is not None and begun else cls.load(place, model, loss)
+        with FolderLock(place, "learning"):
+            begins = new is not None and not has_checkpoint(place)
+            learner = new() if new is not None and begins else cls.load(place, model, loss)
             yield learner
-            files.write(learner, place, learner._guard)
+            files.write(learner, place)
 
     # -- the parts -------------------------------------------------------------------------
 
@@ -322,35 +318,19 @@ class Learner:
         """The network in the method's hands; before the first data, the plain one."""
         return self._blank if self._method is None else self._method.model
 
-    @property
-    def example(self) -> Any:
-        """A batch of one input, as the network takes it."""
-        return self._example
-
     # -- inside ----------------------------------------------------------------------------
 
     def _build(self, model: nn.Module) -> Method:
-        method = build(self.method_name, model, self._example, self._settings_by_part)
+        method = build(self.method_name, model, self.example, self._settings_by_part)
         method.use_loss(self.loss)
         return method
 
     def _prepare(self, arrived: Data) -> None:
         """Check the inputs, and build the method if these are the first."""
-        check_inputs(self.network, arrived.inputs, self._example, "data")
+        check_inputs(self.network, arrived.inputs, self.example, "data")
         if self._method is None:
-            self._example = arrived.inputs[:1].clone()
+            self.example = arrived.inputs[:1].clone()
             self._method = self._build(self._blank)
-
-    def _keep(self, candidate: CandidateUpdate) -> None:
-        """The copy takes the original's place."""
-        self._method, self._blank = candidate.method, candidate.blank
-        request = candidate.request
-        tasks = {one.name: one for one in request.known}
-        target, portions = request.target, request.portions
-        canary = None if portions.canary is None else of_task(portions.canary, target.index)
-        known = tasks.get(target.name, target)
-        before = replace(known, classes=target.classes, labels=target.labels)
-        self.tasks = {**tasks, target.name: before.taught(portions.train, canary)}
 
     def _chosen(self, task: str | None) -> str | None:
         """The task to predict for; None: it has to be found out."""
@@ -361,8 +341,8 @@ class Learner:
         return list(self.tasks)[-1]
 
     def _checked(self, validation: NewData, target: TaskRecord) -> Data:
-        valid = of_task(as_data(validation, "validation"), target.index)
-        check_inputs(self.method.model, valid.inputs, self._example, "validation")
+        valid = replace(as_data(validation, "validation"), task=target.index)
+        check_inputs(self.method.model, valid.inputs, self.example, "validation")
         where = f"task {target.name!r} has {target.classes} classes"
         check_labels(valid, target.classes, where, "Leave those out.", "validation")
         return valid
@@ -372,12 +352,7 @@ class Learner:
         if outputs is None:
             return copy.deepcopy(self.method), self._blank
         draw = generator(self.plan.seed, f"{outputs} outputs")
-        return add_outputs(self.method, self._blank, self._example, outputs, self._build, draw)
-
-    def _loss_for(self, target: TaskRecord) -> Loss:
-        if self.loss is not None:
-            return self.loss
-        return squared_error if target.classes is None else cross_entropy
+        return add_outputs(self.method, self._blank, self.example, outputs, self._build, draw)
 
 
 def _by_part(method: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -4,7 +4,6 @@ network before anything is learned."""
 from __future__ import annotations
 
 from collections.abc import Sized
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -50,11 +49,6 @@ def as_inputs(x: Any) -> Tensor:
         return from_arrays(x, torch.zeros(len(x))).inputs
     except DataError as error:
         raise DataError(str(error).replace("`inputs`", "`x`")) from error
-
-
-def of_task(data: Data, index: int) -> Data:
-    """The same examples as those of task `index`."""
-    return replace(data, task=index)
 
 
 def _pair(data: NewData, name: str) -> tuple[Any, Any]:

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from uclearn.errors import SettingError, TaskError, no_such
 from uclearn.live.canaries import Portions, TaskRecord, fingerprint, right_answers
 from uclearn.live.gate import Comparison, Gate, compare
-from uclearn.live.new_data import check_classes, check_labels, class_count, of_task, outputs_of
+from uclearn.live.new_data import check_classes, check_labels, class_count, outputs_of
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.wrapper import node_state
@@ -52,11 +52,13 @@ class UpdateTarget:
                 "and give the update a name of its own; to begin another task choose another name."
             )
         known = None if self.task is None else known_task(tasks, self.task)
-        if has_heads(model):
-            if known is None:
-                return self._new_head(data, len(tasks)), None
+        if not has_heads(model):
+            return self._shared_head(data, known, len(tasks), outputs_of(model, example))
+        if known is not None:
             return self._same_head(data, known), None
-        return self._shared_head(data, known, len(tasks), outputs_of(model, example))
+        count = class_count(data, self.classes, self.name)
+        check_labels(data, count, f"`classes` is {count}", "Give a larger `classes`.")
+        return TaskRecord(self.name, len(tasks), count, self.labels), None
 
     def _shared_head(
         self, data: Data, known: TaskRecord | None, index: int, have: int | None
@@ -71,11 +73,6 @@ class UpdateTarget:
         if known is None:
             return TaskRecord(self.name, index, count, self.labels), wanted
         return replace(known, classes=count, labels=self.labels or known.labels), wanted
-
-    def _new_head(self, data: Data, index: int) -> TaskRecord:
-        count = class_count(data, self.classes, self.name)
-        check_labels(data, count, f"`classes` is {count}", "Give a larger `classes`.")
-        return TaskRecord(self.name, index, count, self.labels)
 
     def _same_head(self, data: Data, known: TaskRecord) -> TaskRecord:
         if self.classes is not None and self.classes != known.classes:
@@ -108,96 +105,68 @@ class UpdateRequest:
     known: Sequence[TaskRecord]
     """The old tasks, with their canaries."""
     arrived: Data
-    """The new data as they were given."""
     portions: Portions
     valid: Data | None
     gate: Gate | None
 
-    def task(self) -> Task:
-        """As a method is told of it."""
-        index, name = self.target.index, self.target.name
-        train = of_task(self.portions.train, index)
-        return Task(name, index, train, self.valid, classes=self.target.classes)
-
-
-@dataclass(frozen=True)
-class CandidateUpdate:
-    """A copy of the method that has learned what was asked for."""
-
-    request: UpdateRequest
-    method: Method
-    blank: nn.Module
-    """The plain network that it is built from."""
-    loss: float
-    before: dict[str, Tensor]
-    """By old task, which canary examples the original answered rightly."""
-    seconds: float
-
-    @classmethod
     def learn(
-        cls,
-        request: UpdateRequest,
-        original: Method,
-        copied: Method,
-        blank: nn.Module,
-        plan: Plan,
-        loss: Loss,
-    ) -> CandidateUpdate:
-        """Let `copied` learn; `original` only answers for old tasks."""
+        self, original: Method, copied: Method, plan: Plan, loss: Loss, method_name: str
+    ) -> Update:
+        """Let `copied` learn while `original` only answers for old tasks; what came of it."""
+        target, portions, gate = self.target, self.portions, self.gate
         began = time.monotonic()
-        before = {
-            task.name: right_answers(original, task.canary, task.index)
-            for task in request.known
-            if task.canary is not None
-        }
-        final = train_task(copied, request.task(), plan, loss, request.number)
-        return cls(request, copied, blank, final, before, time.monotonic() - began)
-
-    def report(self, method_name: str) -> Update:
-        """What came of it, and whether it may stay."""
-        request = self.request
-        gate, target, portions = request.gate, request.target, request.portions
+        before = self._old_answers(original)
+        task = Task(target.name, target.index, portions.train, self.valid, classes=target.classes)
+        final_loss = train_task(copied, task, plan, loss, self.number)
+        seconds = time.monotonic() - began
         sure = 0.95 if gate is None else gate.sure
-        compared = [
-            compare(
-                task.name,
-                self.before[task.name],
-                right_answers(self.method, task.canary, task.index),
-                sure,
-            )
-            for task in request.known
-            if task.canary is not None
-        ]
+        after = self._old_answers(copied)
+        compared = [compare(name, before[name], right, sure) for name, right in after.items()]
         decision, reason = _decide(gate, compared)
-        nodes = node_state(self.method, target.index)
+        nodes = node_state(copied, target.index)
         return Update(
-            number=request.number,
+            number=self.number,
             time=now(),
-            name=request.name,
+            name=self.name,
             task=target.name,
             index=target.index,
             decision=decision,
             reason=reason,
-            fingerprint=fingerprint(request.arrived),
+            fingerprint=fingerprint(self.arrived),
             train=len(portions.train),
             canary=0 if portions.canary is None else len(portions.canary),
             left_out=portions.left_out,
             classes=target.classes,
-            loss=self.loss,
-            accuracy=self._accuracy(),
+            loss=final_loss,
+            accuracy=self._accuracy(copied),
             compared=tuple(compared),
-            seconds=round(self.seconds, 3),
+            seconds=round(seconds, 3),
             method=method_name,
             versions=_versions(),
             nodes=None if nodes is None else nodes["layers"],
         )
 
-    def _accuracy(self) -> float | None:
-        target, canary = self.request.target, self.request.portions.canary
-        held_out = self.request.valid if canary is None else canary
-        if held_out is None or target.classes is None:
+    def tasks_afterwards(self) -> dict[str, TaskRecord]:
+        """All tasks by name, as they are known once the update is kept."""
+        tasks = {one.name: one for one in self.known}
+        target, portions = self.target, self.portions
+        known = tasks.get(target.name, target)
+        before = replace(known, classes=target.classes, labels=target.labels)
+        return {**tasks, target.name: before.taught(portions.train, portions.canary)}
+
+    def _old_answers(self, method: Method) -> dict[str, Tensor]:
+        """By old task, which examples of its canary `method` answers rightly."""
+        return {
+            task.name: right_answers(method, task.canary, task.index)
+            for task in self.known
+            if task.canary is not None
+        }
+
+    def _accuracy(self, method: Method) -> float | None:
+        held_out = self.valid if self.portions.canary is None else self.portions.canary
+        if held_out is None or self.target.classes is None:
             return None
-        return float(right_answers(self.method, held_out, target.index).double().mean())
+        return float(right_answers(method, held_out, self.target.index).double().mean())
 
 
 @dataclass(frozen=True)
