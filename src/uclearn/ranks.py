@@ -10,7 +10,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
@@ -106,9 +106,7 @@ class Ranks:
 
     def any(self, *flags: bool) -> list[bool]:
         """Each flag, raised if any process raised it."""
-        if self.size == 1:
-            return list(flags)
-        return [number > 0 for number in self.sum(*(float(flag) for flag in flags))]
+        return [number > 0 for number in self.sum(*map(float, flags))]
 
     def wait(self) -> None:
         """Until all processes have come this far."""
@@ -160,11 +158,13 @@ class Ranks:
         known = (float(parameter.grad is not None) for parameter in given)
         averaged, *processes = self.sum(weight * float(value), *known)
         moved = [parameter for parameter, count in zip(given, processes, strict=True) if count]
-        for alike in _by_type(moved):
-            flat = torch.cat(list(_flat(alike)))
+        for gradients in _by_type(moved):
+            flat = torch.cat([gradient.flatten() for gradient in gradients])
             flat *= weight
             self.sum_([flat])
-            _put_back(alike, flat)
+            pieces = flat.split([gradient.numel() for gradient in gradients])
+            for gradient, piece in zip(gradients, pieces, strict=True):
+                gradient.copy_(piece.view_as(gradient))
         return torch.full_like(value, averaged)
 
 
@@ -260,22 +260,11 @@ def _message_device() -> torch.device:
     return torch.device("cpu" if "gloo" in str(dist.get_backend_config()) else "cuda")
 
 
-def _by_type(parameters: Iterable[nn.Parameter]) -> list[list[nn.Parameter]]:
-    groups: dict[tuple[torch.dtype, torch.device], list[nn.Parameter]] = {}
+def _by_type(parameters: Iterable[nn.Parameter]) -> Iterable[list[Tensor]]:
+    """The gradients, 0 where there is none, in groups that one message can carry."""
+    groups: dict[tuple[torch.dtype, torch.device], list[Tensor]] = {}
     for parameter in parameters:
-        groups.setdefault((parameter.dtype, parameter.device), []).append(parameter)
-    return list(groups.values())
-
-
-def _flat(parameters: Sequence[nn.Parameter]) -> Iterator[Tensor]:
-    for parameter in parameters:
-        gradient = parameter.grad
-        yield torch.zeros_like(parameter).flatten() if gradient is None else gradient.flatten()
-
-
-def _put_back(parameters: Sequence[nn.Parameter], flat: Tensor) -> None:
-    pieces = flat.split([parameter.numel() for parameter in parameters])
-    for parameter, piece in zip(parameters, pieces, strict=True):
         if parameter.grad is None:
-            parameter.grad = torch.empty_like(parameter)
-        parameter.grad.copy_(piece.view_as(parameter))
+            parameter.grad = torch.zeros_like(parameter)
+        groups.setdefault((parameter.dtype, parameter.device), []).append(parameter.grad)
+    return groups.values()

@@ -7,8 +7,9 @@ are normalised, and what is held out.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -60,28 +61,29 @@ def row_permuted_mnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
 
 def split_mnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     """0/1, 2/3, 4/5, 6/7, 8/9."""
-    files = idx.load("mnist", folder)
-    train, test = _data(files, Then((MNIST_SCALE, Flatten())))
+    train, test = _data(idx.load("mnist", folder), Then((MNIST_SCALE, Flatten())))
     return split(train, test, _PAIRS, name="split-mnist").take(tasks)
 
 
 def split_notmnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     """A/F, B/G, C/H, D/I, E/J of notMNIST small; a fifth of each letter is the test."""
     letters = notmnist.load("small", folder)
-    train, test = _per_class(letters, seed, lambda count: round(count * (1 - _SMALL_TEST)))
-    return _letter_pairs(train, test, "split-notmnist").take(tasks)
+    return _letter_pairs(
+        "split-notmnist", letters, seed, lambda count: round(count * (1 - _SMALL_TEST))
+    ).take(tasks)
 
 
 def split_notmnist_large(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     """The same of notMNIST large: 40,000 of each letter to train, the rest is the test."""
     letters = notmnist.load("large", folder)
-    train, test = _per_class(letters, seed, lambda count: min(_LARGE_TRAIN, count - 1))
-    return _letter_pairs(train, test, "split-notmnist-large").take(tasks)
+    return _letter_pairs(
+        "split-notmnist-large", letters, seed, lambda count: min(_LARGE_TRAIN, count - 1)
+    ).take(tasks)
 
 
 def split_cifar100(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     """Ten times ten consecutive classes, the tasks shuffled by the seed."""
-    sequence = _hundred(seed, folder, "split-cifar100")
+    sequence = _hundred(seed, folder)
     return with_validation(sequence, _CIFAR_VALID, seed).take(tasks)
 
 
@@ -89,7 +91,7 @@ def split_cifar10_100(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     """CIFAR-10, then the ten tasks of CIFAR-100, shuffled by the seed."""
     train, test = _data(cifar.load_cifar10(folder), CIFAR_SCALE)
     ten = split(train, test, [range(10)], names=["cifar10"])
-    both = [*ten, *_hundred(seed, folder, "split-cifar100")]
+    both = [*ten, *_hundred(seed, folder)]
     sequence = in_sequence("split-cifar10-100", both, heads=True)
     return with_validation(sequence, _CIFAR_VALID, seed).take(tasks)
 
@@ -121,29 +123,22 @@ def _digits(seed: int) -> tuple[Data, Data]:
     return hold_out(whole, _SMALL_TEST, seed, "digits test")
 
 
-def _hundred(seed: int, folder: Folder, name: str) -> TaskSequence:
+def _hundred(seed: int, folder: Folder) -> TaskSequence:
     train, test = _data(cifar.load_cifar100(folder), CIFAR_SCALE)
     order = torch.randperm(len(_HUNDRED), generator=generator(seed, "task order")).tolist()
     names = [f"cifar100 {group[0]}-{group[-1]}" for group in _HUNDRED]
-    return split(train, test, _HUNDRED, order, names=names, name=name)
-
-
-def _letter_pairs(train: Data, test: Data, name: str) -> TaskSequence:
-    names = ["/".join(notmnist.LETTERS[letter] for letter in pair) for pair in _LETTER_PAIRS]
-    return split(train, test, _LETTER_PAIRS, names=names, name=name)
+    return split(train, test, _HUNDRED, order, names=names, name="split-cifar100")
 
 
 def _data(files: TrainTest, prepare: Callable[[Tensor], Tensor]) -> tuple[Data, Data]:
-    return (
-        Data(files.train.inputs, files.train.labels, prepare=prepare),
-        Data(files.test.inputs, files.test.labels, prepare=prepare),
-    )
+    train, test = (Data(part.inputs, part.labels, prepare=prepare) for part in files)
+    return train, test
 
 
-def _per_class(
-    letters: Examples, seed: int, train_count: Callable[[int], int]
-) -> tuple[Data, Data]:
-    """Of each class `train_count(examples)` to train on, drawn from `seed`, the rest to test on."""
+def _letter_pairs(
+    name: str, letters: Examples, seed: int, train_count: Callable[[int], int]
+) -> TaskSequence:
+    """Of each letter `train_count(examples)` to train on, drawn from `seed`, the rest to test."""
     whole = Data(letters.inputs, letters.labels, prepare=Then((UNIT_SCALE, Flatten())))
     stream = generator(seed, "notmnist test")
     train, test = [], []
@@ -153,7 +148,9 @@ def _per_class(
         cut = train_count(len(own))
         train.append(shuffled[:cut].sort().values)
         test.append(shuffled[cut:].sort().values)
-    return whole.subset(torch.cat(train)), whole.subset(torch.cat(test))
+    parts = whole.subset(torch.cat(train)), whole.subset(torch.cat(test))
+    names = ["/".join(notmnist.LETTERS[letter] for letter in pair) for pair in _LETTER_PAIRS]
+    return split(*parts, _LETTER_PAIRS, names=names, name=name)
 
 
 _ALPHABET_SHARE = 0.1  # of an alphabet for validation, and as much again for the test
@@ -176,38 +173,30 @@ def alphabet_tasks(
     that number compares with the paper's 83.9 %.
     """
     jitter = jitter or Jitter()
-    store = _AlphabetStore.of(drawings, jitter, seed)
-    return TaskSequence(
-        name,
-        [
-            _alphabet_task(store, alphabet, title, seed, split_after_augmentation)
-            for alphabet, title in enumerate(drawings.names)
-        ],
-        heads=True,
+    each = 1 + jitter.copies
+    table = recipes(len(drawings.inputs), jitter, seed).flatten(0, 1)
+    prepare = Then((Normalise(), AddChannel()))
+    copied = Then((Warp(drawings.inputs), prepare))
+    store = _AlphabetStore(
+        Data(drawings.inputs, drawings.characters, prepare=prepare),
+        Data(table, drawings.characters.repeat_interleave(each), prepare=copied),
+        drawings.alphabets,
+        each,
     )
+    tasks = [
+        _alphabet_task(store, alphabet, title, seed, split_after_augmentation)
+        for alphabet, title in enumerate(drawings.names)
+    ]
+    return TaskSequence(name, tasks, heads=True)
 
 
-@dataclass(frozen=True, eq=False)
-class _AlphabetStore:
+class _AlphabetStore(NamedTuple):
     """Everything the tasks share: the drawings as they are, and the recipes for their copies."""
 
     plain: Data
     copied: Data  # example `drawing * each + copy`
     alphabets: Tensor
     each: int  # recipes per drawing
-
-    @staticmethod
-    def of(drawings: Drawings, jitter: Jitter, seed: int) -> _AlphabetStore:
-        each = 1 + jitter.copies
-        table = recipes(len(drawings.inputs), jitter, seed).flatten(0, 1)
-        plain = Then((Normalise(), AddChannel()))
-        copied = Then((Warp(drawings.inputs), plain))
-        return _AlphabetStore(
-            Data(drawings.inputs, drawings.characters, prepare=plain),
-            Data(table, drawings.characters.repeat_interleave(each), prepare=copied),
-            drawings.alphabets,
-            each,
-        )
 
 
 def _alphabet_task(

@@ -27,7 +27,10 @@ class Batch(NamedTuple):
 
 
 class DataLike(Protocol):
-    """What can stand for the examples of a task: `Data`, `Joined`, `FromLoader`."""
+    """What can stand for the examples of a task: `Data`, `Joined`, `FromLoader`.
+
+    A class that inherits it needs no `batches` of its own if its examples can be picked.
+    """
 
     def __len__(self) -> int:
         """How many examples there are."""
@@ -49,7 +52,12 @@ class DataLike(Protocol):
         self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
     ) -> Iterator[Batch]:
         """One epoch of batches; see `iterate`, which checks the arguments first."""
-        ...
+        count = len(self)
+        shuffled = generator is not None
+        order = torch.randperm(count, generator=generator) if shuffled else torch.arange(count)
+        whole = count // size * size if drop_last else count
+        for begin in range(start * size, whole, size):
+            yield self.batch(order[begin : min(begin + size, whole)])
 
 
 def iterate(
@@ -76,19 +84,8 @@ def iterate(
     return data.batches(size, generator, start, drop_last)
 
 
-def indexed_batches(
-    data: DataLike, size: int, generator: torch.Generator | None, start: int, drop_last: bool
-) -> Iterator[Batch]:
-    """`DataLike.batches` for data whose examples can be picked by position."""
-    count = len(data)
-    order = torch.arange(count) if generator is None else torch.randperm(count, generator=generator)
-    whole = count // size * size if drop_last else count
-    for begin in range(start * size, whole, size):
-        yield data.batch(order[begin : min(begin + size, whole)])
-
-
 @dataclass(frozen=True, eq=False)
-class Data:
+class Data(DataLike):
     """Examples stored once, often shared between tasks, and how to make a batch of them.
 
     `inputs` (stored, ...) and `targets` (stored,) or (stored, ...) hold the stored examples; `rows`
@@ -141,12 +138,6 @@ class Data:
             return self._labelled(self.targets)
         return self._labelled(self.targets.index_select(0, self.rows))
 
-    def batches(
-        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
-    ) -> Iterator[Batch]:
-        """One epoch of batches; see `iterate`, which checks the arguments first."""
-        return indexed_batches(self, size, generator, start, drop_last)
-
     def _stored(self, positions: Tensor) -> Tensor:
         positions = positions.to(self.inputs.device)  # no copy where they already live together
         return positions if self.rows is None else self.rows.index_select(0, positions)
@@ -156,7 +147,7 @@ class Data:
 
 
 @dataclass(frozen=True, eq=False)
-class Joined:
+class Joined(DataLike):
     """Several parts as one: positions count through the parts, in the order they stand in.
 
     Each example keeps the number of its own task: a batch's `task` is that number where all parts
@@ -193,12 +184,6 @@ class Joined:
         """The targets of all examples, in order."""
         targets = torch.cat([part.all_targets() for part in self.parts])
         return targets if self.order is None else targets[self.order.to(targets.device)]
-
-    def batches(
-        self, size: int, generator: torch.Generator | None, start: int, drop_last: bool
-    ) -> Iterator[Batch]:
-        """One epoch of batches; see `iterate`, which checks the arguments first."""
-        return indexed_batches(self, size, generator, start, drop_last)
 
     def _by_part(self, positions: Tensor) -> tuple[Tensor, tuple[Tensor, ...], Tensor]:
         """The part that owns each position, the positions within each part, and where each example

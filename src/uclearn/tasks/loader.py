@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import chain, islice
 from typing import Any, NoReturn
 
 import torch
@@ -36,11 +37,10 @@ class FromLoader:
 
     def __len__(self) -> int:
         """How many examples there are: asked of the loader's data set, else counted in one pass."""
-        dataset = getattr(self.loader, "dataset", None)
         try:
-            return len(dataset) if dataset is not None else self._count()
-        except TypeError:  # a streaming data set has no length
-            return self._count()
+            return len(getattr(self.loader, "dataset", None))  # type: ignore[arg-type]
+        except TypeError:  # no data set, or a streaming one without a length
+            return sum(len(batch.targets) for batch in self._epoch())
 
     def batch(self, positions: Tensor) -> NoReturn:
         """Refused: see `stored`."""
@@ -64,10 +64,11 @@ class FromLoader:
         that the order follows `generator` and an epoch can be resumed at `start`.
         """
         epoch = self._epoch()
-        head = _first(epoch) if generator is None else _seeded_first(epoch, generator)
-        for number, batch in enumerate(_chain(head, epoch)):
-            if number >= start:
-                yield batch
+        with torch.random.fork_rng(devices=[], enabled=generator is not None):
+            if generator is not None:
+                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
+            first = list(islice(epoch, 1))
+        yield from islice(chain(first, epoch), start, None)
 
     def _epoch(self) -> Iterator[Batch]:
         for item in self.loader:
@@ -76,9 +77,6 @@ class FromLoader:
                     f"`loader` must yield (inputs, targets) batches, got a {type(item).__name__}."
                 )
             yield Batch(item[0], item[1], self.task)
-
-    def _count(self) -> int:
-        return sum(len(batch.targets) for batch in self._epoch())
 
 
 _NO_ACCESS = (
@@ -96,19 +94,3 @@ def stored(data: DataLike) -> DataLike:
         raise DataError("`loader` must yield at least one batch, got none.")
     inputs = torch.cat([batch.inputs for batch in batches])
     return Data(inputs, torch.cat([batch.targets for batch in batches]), task=data.task)
-
-
-def _first(epoch: Iterator[Batch]) -> list[Batch]:
-    return [batch for batch in (next(epoch, None),) if batch is not None]
-
-
-def _seeded_first(epoch: Iterator[Batch], generator: torch.Generator) -> list[Batch]:
-    seed = int(torch.randint(2**62, (), generator=generator))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        return _first(epoch)
-
-
-def _chain(head: list[Batch], rest: Iterator[Batch]) -> Iterator[Batch]:
-    yield from head
-    yield from rest

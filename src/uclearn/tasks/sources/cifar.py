@@ -8,14 +8,12 @@ and every other name is refused before anything is called.
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
 from math import prod
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
 from uclearn.errors import DataError
@@ -25,29 +23,18 @@ from uclearn.tasks.sources.dataset import Examples, TrainTest, data_folder, loca
 _SHAPE = (3, 32, 32)
 _PIXELS = 3 * 32 * 32
 _CIFAR10_NAMES = (
-    "airplane",
-    "automobile",
-    "bird",
-    "cat",
-    "deer",
-    "dog",
-    "frog",
-    "horse",
-    "ship",
-    "truck",
+    *("airplane", "automobile", "bird", "cat", "deer"),
+    *("dog", "frog", "horse", "ship", "truck"),
 )
 
 
 def load_cifar10(folder: str | Path | None = None) -> TrainTest:
     """CIFAR-10: uint8 pictures (examples, 3, 32, 32) and labels."""
     paths = locate(dataset("cifar10"), data_folder(folder))
-    train = [_read_cifar10(path) for role, path in paths.items() if role != "test_batch"]
-    images = torch.cat([part[0] for part in train])
-    labels = torch.cat([part[1] for part in train])
-    test = _read_cifar10(paths["test_batch"])
-    return TrainTest(
-        Examples(images, labels, _CIFAR10_NAMES), Examples(test[0], test[1], _CIFAR10_NAMES)
-    )
+    test = paths.pop("test_batch")
+    images, labels = map(torch.cat, zip(*map(_read_cifar10, paths.values()), strict=True))
+    train = Examples(images, labels, _CIFAR10_NAMES)
+    return TrainTest(train, Examples(*_read_cifar10(test), _CIFAR10_NAMES))
 
 
 def load_cifar100(folder: str | Path | None = None) -> TrainTest:
@@ -75,12 +62,11 @@ def read_binary(path: Path) -> tuple[Tensor, Tensor]:
 def read_python(path: Path, key: bytes, classes: int) -> tuple[Tensor, Tensor]:
     """A file of the python version: a pickled dictionary, the labels under `key`."""
     content = read_pickle(path)
-    for needed in (b"data", key):
-        if needed not in content:
-            raise DataError(
-                f"{path}: expected the entries 'data' and '{key.decode()}', "
-                f"found {sorted(map(_text, content))}."
-            )
+    if not {b"data", key} <= content.keys():
+        raise DataError(
+            f"{path}: expected the entries 'data' and '{key.decode()}', "
+            f"found {sorted(map(_text, content))}."
+        )
     pixels, labels = content[b"data"], content[key]
     if not isinstance(pixels, np.ndarray) or pixels.ndim != 2 or pixels.shape[1] != _PIXELS:
         found = pixels.shape if isinstance(pixels, np.ndarray) else type(pixels).__name__
@@ -89,24 +75,17 @@ def read_python(path: Path, key: bytes, classes: int) -> tuple[Tensor, Tensor]:
         raise DataError(
             f"{path}: expected {len(pixels)} labels, one for each picture, found {len(labels)}."
         )
-    return _pictures(pixels), _checked_labels(path, _integers(path, labels), classes)
+    if not all(isinstance(label, int) for label in labels):
+        raise DataError(f"{path}: expected whole numbers as labels, found something else.")
+    # A copy: the bytes of a pickle must not be written to, tensors may be.
+    images = torch.from_numpy(pixels.copy()).reshape(-1, *_SHAPE)
+    return images, _checked_labels(path, torch.tensor(labels, dtype=torch.int64), classes)
 
 
 def _read_cifar10(path: Path) -> tuple[Tensor, Tensor]:
     if path.suffix == ".bin":
         return read_binary(path)
     return read_python(path, b"labels", len(_CIFAR10_NAMES))
-
-
-def _pictures(pixels: NDArray[np.uint8]) -> Tensor:
-    # A copy: the bytes of a pickle must not be written to, tensors may be.
-    return torch.from_numpy(pixels.copy()).reshape(-1, *_SHAPE)
-
-
-def _integers(path: Path, labels: Sequence[object]) -> Tensor:
-    if not all(isinstance(label, int) for label in labels):
-        raise DataError(f"{path}: expected whole numbers as labels, found something else.")
-    return torch.tensor(labels, dtype=torch.int64)
 
 
 def _checked_labels(path: Path, labels: Tensor, classes: int) -> Tensor:
@@ -134,9 +113,7 @@ def read_pickle(path: Path) -> dict[bytes, Any]:
     try:
         with path.open("rb") as file:
             content = _Restricted(path, file, encoding="bytes").load()
-    except DataError:
-        raise
-    except FileNotFoundError:
+    except (DataError, FileNotFoundError):
         raise
     except Exception as error:  # a damaged pickle fails in as many ways as there are opcodes
         raise DataError(

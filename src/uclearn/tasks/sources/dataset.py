@@ -57,9 +57,6 @@ class DataSet:
     content: str | None = None
 
 
-VARIABLE = "UCLEARN_DATA"
-
-
 def data_folder(given: str | Path | None = None) -> Path:
     """The folder that holds the data sets: `given` (the command line's `--data`), else what the
     environment variable UCLEARN_DATA says, else a place in the platform's cache folder.
@@ -68,7 +65,7 @@ def data_folder(given: str | Path | None = None) -> Path:
     """
     if given is not None:
         return Path(given).expanduser()
-    if named := os.environ.get(VARIABLE):
+    if named := os.environ.get("UCLEARN_DATA"):
         return Path(named).expanduser()
     return cache_folder() / "data"
 

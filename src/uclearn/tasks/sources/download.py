@@ -51,17 +51,11 @@ def fetch(download: Download, into: Path, progress: Progress | None = None) -> P
 
     pooch.get_logger().setLevel("WARNING")  # progress is reported through `progress`
     failures = []
-    stream = _Resumable(into / f"{download.name}.part", progress or _silent)
+    stream = _Resumable(into / f"{download.name}.part", progress)
     for mirror in download.mirrors:
         try:
-            path = pooch.retrieve(
-                mirror,
-                known_hash=f"md5:{download.md5}",
-                fname=download.name,
-                path=into,
-                downloader=stream,
-            )
-            return Path(path)
+            known = f"md5:{download.md5}"
+            return Path(pooch.retrieve(mirror, known, download.name, into, downloader=stream))
         except (OSError, ValueError) as error:  # of the network; a wrong checksum
             failures.append(f"  {mirror}: {error}")
     tried = "\n".join(failures)
@@ -77,7 +71,7 @@ class _Resumable:
     """A downloader for pooch that keeps what it has in `part` and goes on from there."""
 
     part: Path
-    progress: Progress
+    progress: Progress | None
 
     def __call__(self, url: str, output_file: str, pooch: Any) -> None:
         for attempt in range(1, _ATTEMPTS + 1):
@@ -107,13 +101,10 @@ class _Resumable:
             with self.part.open("ab" if have else "wb") as file:
                 for chunk in response.iter_content(2**16):
                     have += file.write(chunk)
-                    self.progress(self.part.stem, have, total)
+                    if self.progress is not None:
+                        self.progress(self.part.stem, have, total)
         if total is not None and have != total:
             raise OSError(f"the connection broke after {have} of {total} bytes")
-
-
-def _silent(name: str, done: int, total: int | None) -> None:
-    """Report nothing."""
 
 
 _MOST_BYTES = 2**31  # unpacked; the largest published set has about 0.5 GB
@@ -146,40 +137,35 @@ def unpack(archive: Path, into: Path) -> None:
 
 def _untar(archive: Path, into: Path) -> None:
     with tarfile.open(archive) as file:
-        members = file.getmembers()
-        _check_total(archive, sum(member.size for member in members), len(members))
-        for member in members:
-            if not (member.isfile() or member.isdir()):
-                raise DataError(f"{archive}: expected files and folders only, found {member.name}.")
-            _check_name(archive, member.name)
-        file.extractall(into, members, filter="data")
+        found = [(m.name, m.size, m.isfile() or m.isdir()) for m in file.getmembers()]
+        _check_members(archive, found)
+        file.extractall(into, filter="data")
 
 
 def _unzip(archive: Path, into: Path) -> None:
     with zipfile.ZipFile(archive) as file:
-        members = file.infolist()
-        _check_total(archive, sum(member.file_size for member in members), len(members))
-        for member in members:
-            if stat.S_ISLNK(member.external_attr >> 16):
-                raise DataError(
-                    f"{archive}: expected files and folders only, found {member.filename}."
-                )
-            _check_name(archive, member.filename)
-        file.extractall(into, members)
+        found = [
+            (m.filename, m.file_size, not stat.S_ISLNK(m.external_attr >> 16))
+            for m in file.infolist()
+        ]
+        _check_members(archive, found)
+        file.extractall(into)
 
 
-def _check_total(archive: Path, size: int, count: int) -> None:
-    if size > _MOST_BYTES or count > _MOST_FILES:
+def _check_members(archive: Path, members: list[tuple[str, int, bool]]) -> None:
+    """Refuse an archive by what it claims of its members: name, size, whether file or folder."""
+    total = sum(size for _, size, _ in members)
+    if total > _MOST_BYTES or len(members) > _MOST_FILES:
         raise DataError(
             f"{archive}: expected at most {_MOST_BYTES} bytes in {_MOST_FILES} files, "
-            f"found {size} bytes in {count}. Nothing was unpacked."
+            f"found {total} bytes in {len(members)}. Nothing was unpacked."
         )
-
-
-def _check_name(archive: Path, name: str) -> None:
-    path = PurePosixPath(name.replace("\\", "/"))
-    if path.is_absolute() or ".." in path.parts or ":" in name:
-        raise DataError(
-            f"{archive}: expected names inside the archive's own folder, found {name!r}. "
-            "Nothing was unpacked."
-        )
+    for name, _, plain in members:
+        if not plain:
+            raise DataError(f"{archive}: expected files and folders only, found {name}.")
+        path = PurePosixPath(name.replace("\\", "/"))
+        if path.is_absolute() or ".." in path.parts or ":" in name:
+            raise DataError(
+                f"{archive}: expected names inside the archive's own folder, found {name!r}. "
+                "Nothing was unpacked."
+            )

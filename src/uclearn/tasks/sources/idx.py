@@ -19,16 +19,8 @@ _LARGEST = 2**31  # bytes; the published files hold 47 million
 _NAMES = {
     "mnist": tuple("0123456789"),
     "fashion-mnist": (
-        "T-shirt/top",
-        "trouser",
-        "pullover",
-        "dress",
-        "coat",
-        "sandal",
-        "shirt",
-        "sneaker",
-        "bag",
-        "ankle boot",
+        *("T-shirt/top", "trouser", "pullover", "dress", "coat"),
+        *("sandal", "shirt", "sneaker", "bag", "ankle boot"),
     ),
     "kmnist": ("o", "ki", "su", "tsu", "na", "ha", "ma", "ya", "re", "wo"),
 }
