@@ -60,8 +60,7 @@ def test_an_interval_by_hand() -> None:
     assert found is not None
     assert found.mean == pytest.approx(0.8)
     assert found.half_width == pytest.approx(0.2484138, abs=1e-6)
-    assert found.low == pytest.approx(0.8 - 0.2484138, abs=1e-6)
-    assert found.high == pytest.approx(0.8 + 0.2484138, abs=1e-6)
+    assert found.ends == pytest.approx((0.8 - 0.2484138, 0.8 + 0.2484138), abs=1e-6)
 
 
 def test_one_value_has_no_interval_and_none_has_no_mean() -> None:

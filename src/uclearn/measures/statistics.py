@@ -24,14 +24,10 @@ class Estimate:
     """Of the 95 % t interval; None with a single seed."""
 
     @property
-    def low(self) -> float | None:
-        """Lower end of the interval."""
-        return None if self.half_width is None else self.mean - self.half_width
-
-    @property
-    def high(self) -> float | None:
-        """Upper end of the interval."""
-        return None if self.half_width is None else self.mean + self.half_width
+    def ends(self) -> tuple[float, float] | None:
+        """Of the interval; None if there is none."""
+        half = self.half_width
+        return None if half is None else (self.mean - half, self.mean + half)
 
     @property
     def excludes_zero(self) -> bool:

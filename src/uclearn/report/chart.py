@@ -14,15 +14,15 @@ from dataclasses import dataclass, field
 from html import escape
 from typing import Any, TypeAlias
 
-from uclearn.measures.accuracy import Number, known
+from uclearn.measures.accuracy import Number, known, mean_course
 from uclearn.report.groups import COLORS, Comparison, Group
-from uclearn.report.html import Html, details, section, tag
+from uclearn.report.html import Attributes, Html, details, section, tag
 
 Trace: TypeAlias = dict[str, Any]
 Layout: TypeAlias = dict[str, Any]
 
 _SHAPES = ("circle", "square", "diamond", "triangle-up", "triangle-down")
-_SYMBOLS = (*_SHAPES, *(f"{shape}-open" for shape in _SHAPES))
+_SYMBOLS = (*_SHAPES, *(f"{name}-open" for name in _SHAPES))
 PERCENT_TICKS = ".1~%"
 """One digit after the point, where it is not 0."""
 _GLYPHS = "●■◆▲▼○□◇△▽"
@@ -68,62 +68,64 @@ def color(style: int, opacity: float = 1) -> str:
     return f"@series-{style % COLORS}" + (f"/{opacity:g}" if opacity < 1 else "")
 
 
-def symbol(style: int) -> str:
-    """The shape of a style, which is another where the colours begin again."""
-    return _SYMBOLS[_shape(style)]
-
-
-def glyph(style: int) -> str:
-    """The shape of a style as a character."""
-    return _GLYPHS[_shape(style)]
-
-
-def _shape(style: int) -> int:
-    return (style + len(_SHAPES) * (style // COLORS)) % len(_SYMBOLS)
+def shape(style: int) -> tuple[str, str]:
+    """The shape of a style as Plotly calls it and as a character; another where the colours begin
+    again."""
+    number = (style + len(_SHAPES) * (style // COLORS)) % len(_SYMBOLS)
+    return _SYMBOLS[number], _GLYPHS[number]
 
 
 def styled_line(
-    style: int, name: str, x: Sequence[Any], y: Sequence[Any], width: float = 2.25, size: int = 7
+    style: int,
+    name: str,
+    x: Sequence[Any],
+    y: Sequence[Any],
+    *,
+    width: float = 2.25,
+    size: int = 7,
+    meta: int | None = None,
 ) -> Trace:
     """A line with markers in a style; `name` is text."""
     return {
         "type": "scatter",
         "mode": "lines+markers",
         "name": plain(name),
+        **({} if meta is None else {"meta": meta}),
         "x": list(x),
         "y": list(y),
         "line": {"color": color(style), "width": width},
-        "marker": {"color": color(style), "symbol": symbol(style), "size": size},
+        "marker": {"color": color(style), "symbol": shape(style)[0], "size": size},
     }
 
 
-def line(group: Group, number: int, x: Sequence[Any], y: Sequence[Any]) -> Trace:
-    """A line with markers in a group's style; scaled runs are dashed."""
-    dash = "dash" if group.config.get("scale") is not None else "solid"
-    return {
-        "type": "scatter",
-        "mode": "lines+markers",
-        "name": plain(group.label),
-        "meta": number,
-        "x": list(x),
-        "y": list(y),
-        "line": {"color": color(group.style), "width": 2.25, "dash": dash},
-        "marker": {"color": color(group.style), "symbol": symbol(group.style), "size": 7},
-    }
+def mean_line(
+    comparison: Comparison,
+    group: Group,
+    x: Sequence[Any],
+    seeds: Sequence[Sequence[Number]],
+    size: int = 7,
+) -> Trace:
+    """The mean over `seeds` as a line in a group's style; scaled runs are dashed."""
+    number = comparison.groups.index(group)
+    trace = styled_line(group.style, group.label, x, mean_course(seeds), size=size, meta=number)
+    trace["line"]["dash"] = "dash" if group.config.get("scale") is not None else "solid"
+    return trace
 
 
-def band(
-    group: Group, number: int, x: Sequence[Any], seeds: Sequence[Sequence[Number]]
+def band_and_line(
+    comparison: Comparison, group: Group, x: Sequence[Any], seeds: Sequence[Sequence[Number]]
 ) -> list[Trace]:
-    """From the lowest seed to the highest, behind a group's line; nothing for a single seed."""
+    """The mean over `seeds` (last), before it the band from the lowest to the highest, if there are
+    several."""
+    line = mean_line(comparison, group, x, seeds)
     if len(seeds) < 2:
-        return []
+        return [line]
     columns = [known(values) for values in zip(*seeds, strict=True)]
     edge: Trace = {
         "type": "scatter",
         "mode": "lines",
         "x": list(x),
-        "meta": number,
+        "meta": line["meta"],
         "line": {"width": 0, "color": color(group.style, 0.01)},
         "hoverinfo": "skip",
         "showlegend": False,
@@ -134,7 +136,7 @@ def band(
         "fill": "tonexty",
         "fillcolor": color(group.style, 0.16),
     }
-    return [low, high]
+    return [low, high, line]
 
 
 def plain(text: str) -> str:
@@ -197,7 +199,9 @@ def figure(
     `groups` are those in the legend that is printed with it, `numbers` the same as a table,
     `saves` offers the (only) chart as a file.
     """
-    parts = [printed_legend(groups)] if groups else []
+    entries = [tag("li", {}, swatch(group), group.label) for group in groups]
+    printed: Attributes = {"class": "printed legend", "aria-hidden": "true"}
+    parts = [tag("ul", printed, *entries), body] if entries else [body]
     below = [details("The numbers", numbers)] if numbers else []
     if saves:
         below.append(tag("button", {"type": "button", "class": "save"}, "Save as SVG"))
@@ -205,27 +209,24 @@ def figure(
         comparison,
         name,
         title,
-        tag(
-            "figure",
-            {"aria-labelledby": f"{slug(comparison)}-{name}"},
-            *parts,
-            body,
-            tag("figcaption", {}, caption),
-        ),
+        captioned(caption, *parts, named_by=f"{slug(comparison)}-{name}"),
         tag("div", {"class": "below"}, *below) if below else Html(),
     )
 
 
+def captioned(caption: str, *parts: Html, named_by: str | bool = False) -> Html:
+    """A figure of `parts`; `named_by` is the address of its heading, if it has one."""
+    attributes: Attributes = {"aria-labelledby": named_by}
+    return tag("figure", attributes, *parts, tag("figcaption", {}, caption))
+
+
 def legend(comparison: Comparison, groups: Sequence[Group]) -> Html:
     """Which colour and shape is whose: buttons that show and hide it in all its figures."""
+    pressed: Attributes = {"type": "button", "aria-pressed": "true"}
     buttons = [
         tag(
             "button",
-            {
-                "type": "button",
-                "aria-pressed": "true",
-                "data-group": comparison.groups.index(group),
-            },
+            {**pressed, "data-group": comparison.groups.index(group)},
             swatch(group),
             group.label,
         )
@@ -235,17 +236,11 @@ def legend(comparison: Comparison, groups: Sequence[Group]) -> Html:
     return tag("div", attributes, *buttons)
 
 
-def printed_legend(groups: Sequence[Group]) -> Html:
-    """The legend for a page that is printed, where each figure needs its own."""
-    entries = [tag("li", {}, swatch(group), group.label) for group in groups]
-    return tag("ul", {"class": "printed legend", "aria-hidden": "true"}, *entries)
-
-
 def swatch(group: Group) -> Html:
     """The shape of a group in its colour."""
     style = f"color:var(--series-{group.style % COLORS})"
     attributes = {"class": "swatch", "aria-hidden": "true", "style": style}
-    return tag("span", attributes, glyph(group.style))
+    return tag("span", attributes, shape(group.style)[1])
 
 
 def scale_bar(kind: str, low: str, high: str) -> Html:

@@ -6,6 +6,7 @@ from itertools import pairwise
 from statistics import fmean
 from typing import Literal
 
+from uclearn.measures.accuracy import known
 from uclearn.measures.capacity import QUANTILES
 from uclearn.measures.statistics import Estimate, paired_difference
 from uclearn.paper.numbers import published
@@ -33,12 +34,8 @@ class Claim:
 
 def claims(comparison: Comparison) -> list[Claim]:
     """All claims of the paper that the runs of a comparison confirm, refute or leave open."""
-    return [
-        *_target(comparison),
-        *_order(comparison),
-        *_ablations(comparison),
-        *_histograms(comparison),
-    ]
+    parts = (_target, _order, _ablations, _histograms)
+    return [claim for part in parts for claim in part(comparison)]
 
 
 def _target(comparison: Comparison) -> Iterator[Claim]:
@@ -76,11 +73,10 @@ def _order(comparison: Comparison) -> Iterator[Claim]:
 
 
 def _ablations(comparison: Comparison) -> Iterator[Claim]:
-    for family in ablation_families(comparison):
-        if family[0].is_ablation or comparison.tasks < 4:
+    for whole, *others in ablation_families(comparison):
+        if whole.is_ablation or comparison.tasks < 4:
             continue
-        whole = family[0]
-        for group in family[1:]:
+        for group in others:
             switches = ablated(group.config)
             if switches == ["inflate"]:
                 yield _collapse(comparison, whole, group)
@@ -90,8 +86,8 @@ def _ablations(comparison: Comparison) -> Iterator[Claim]:
 
 def _collapse(comparison: Comparison, whole: Group, group: Group) -> Claim:
     late = range(comparison.tasks // 2, comparison.tasks)
-    first = paired_difference(_at_the_end(group, range(2)), _at_the_end(whole, range(2)))
-    later = paired_difference(_when_learned(group, late), _when_learned(whole, late))
+    first = _gained(group, whole, range(2))
+    later = _gained(group, whole, late, when_learned=True)
     return Claim(
         "Without eq. (6) the first two tasks are kept better, and later ones are learned worse.",
         _beyond_chance((first, 1), (later, -1)),
@@ -101,8 +97,7 @@ def _collapse(comparison: Comparison, whole: Group, group: Group) -> Claim:
 
 
 def _forgets(comparison: Comparison, whole: Group, group: Group) -> Claim:
-    old = range(comparison.tasks // 2)
-    lost = paired_difference(_at_the_end(group, old), _at_the_end(whole, old))
+    lost = _gained(group, whole, range(comparison.tasks // 2))
     return Claim(
         f"{group.label}: old tasks are forgotten.",
         _beyond_chance((lost, -1)),
@@ -161,12 +156,10 @@ def _keeps(label: str, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Clai
         f"Left of what was reached: {shares[0]} and {shares[1]} (returns at the end: "
         f"{ends[0]:.0f} and {ends[1]:.0f}); more with {ahead} of {len(ours)} seeds"
     )
+    if found is not None and found.ends is not None:
+        told += f", {points(found.mean)} points ({' to '.join(map(points, found.ends))})"
     text = f"{label} keeps more of the first task’s reward than fine-tuning."
-    if found is None or found.low is None or found.high is None:
-        return Claim(text, "**Not decided**", f"{told}.")
-    verdict: Verdict = _verdict(found.mean > 0) if found.excludes_zero else "**Not decided**"
-    ends_of = f"{points(found.low)} to {points(found.high)}"
-    return Claim(text, verdict, f"{told}, {points(found.mean)} points ({ends_of}).")
+    return Claim(text, _beyond_chance((found, 1)), f"{told}.")
 
 
 def _positive(runs: Sequence[Rewards]) -> bool:
@@ -185,25 +178,17 @@ def _mean(group: Group) -> float:
     return group.accuracy.mean if group.accuracy is not None else float("-inf")
 
 
-def _at_the_end(group: Group, tasks: range) -> dict[int, float]:
-    """By seed the mean accuracy on some tasks after the last one was learned."""
-    return {
-        seed: _average([matrix[-1][k] for k in tasks])
-        for seed, matrix in zip(group.seeds, group.matrices, strict=True)
-    }
-
-
-def _when_learned(group: Group, tasks: range) -> dict[int, float]:
-    """By seed the mean accuracy on some tasks, each right after it was learned."""
-    return {
-        seed: _average([matrix[k][k] for k in tasks])
-        for seed, matrix in zip(group.seeds, group.matrices, strict=True)
-    }
-
-
-def _average(values: Sequence[float | None]) -> float:
-    measured = [value for value in values if value is not None]
-    return sum(measured) / len(measured)
+def _gained(
+    group: Group, whole: Group, tasks: range, *, when_learned: bool = False
+) -> Estimate | None:
+    """How much more accurate `group` is than `whole` on average over some tasks, after the last one
+    was learned or each right after it was."""
+    means: list[dict[int, float]] = []
+    for one in (group, whole):
+        rows = [[m[k if when_learned else -1][k] for k in tasks] for m in one.matrices]
+        measured = [known(row) for row in rows]
+        means.append(dict(zip(one.seeds, (sum(row) / len(row) for row in measured), strict=True)))
+    return paired_difference(*means)
 
 
 def _beyond_chance(*found: tuple[Estimate | None, int]) -> Verdict:
@@ -221,22 +206,18 @@ def _verdict(holds: bool) -> Verdict:
 SHOWN = tuple(QUANTILES.index(share) for share in (0.01, 0.5, 0.99))
 """Which of the recorded quantiles."""
 
-Course = list[list[float]]
-"""[task][quantile]"""
 
-
-def spreads(group: Group) -> dict[str, Course]:
+def spreads(group: Group) -> dict[str, list[list[float]]]:
     """Per layer, after each task, the 1 % quantile, the median and the 99 % quantile of sigma /
     initial sigma, mean over seeds; empty where the runs keep none."""
     digests = [summary.extra.get("nodes") for summary in group.summaries]
-    known = [digest for digest in digests if isinstance(digest, Mapping)]
-    if not known or len(known) < len(digests):
+    kept = [digest for digest in digests if isinstance(digest, Mapping)]
+    if not kept or len(kept) < len(digests):
         return {}
-    return {name: _over_seeds([digest[name] for digest in known]) for name in known[0]}
-
-
-def _over_seeds(seeds: Sequence[Course]) -> Course:
-    return [
-        [fmean(nodes[k] for nodes in after_task) for k in SHOWN]
-        for after_task in zip(*seeds, strict=True)
-    ]
+    return {
+        name: [
+            [fmean(nodes[k] for nodes in after_task) for k in SHOWN]
+            for after_task in zip(*(digest[name] for digest in kept), strict=True)
+        ]
+        for name in kept[0]
+    }

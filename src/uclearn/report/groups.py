@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from uclearn.errors import DataError, UclearnError
-from uclearn.measures.accuracy import Number, Table, mean_when_learned
+from uclearn.measures.accuracy import Number, Table, known, mean_when_learned
 from uclearn.measures.statistics import Estimate, estimate, paired_difference
 from uclearn.report.labels import benchmark_name, labels, marks
 from uclearn.report.settings import (
@@ -182,9 +182,8 @@ def _groups(runs: Sequence[Run]) -> list[Group]:
 
 
 def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
-    found = [run.summary.average_accuracy for run in runs if run.summary is not None]
-    known = [value for value in found if value is not None]
-    mean = sum(known) / len(known) if known else -1.0
+    found = known(run.summary.average_accuracy for run in runs if run.summary is not None)
+    mean = sum(found) / len(found) if found else -1.0
     return mean, fingerprint(runs[0].config)  # the second makes ties come out the same each time
 
 
@@ -212,14 +211,6 @@ def _known(seeds: Sequence[int], values: Sequence[Number]) -> dict[int, float]:
 
 
 @dataclass(frozen=True)
-class Unreadable:
-    """A folder with a run that is damaged."""
-
-    folder: Path
-    reason: str
-
-
-@dataclass(frozen=True)
 class Collection:
     """All runs that were found."""
 
@@ -227,11 +218,11 @@ class Collection:
     incomplete: Sequence[Run]
     repeated: Sequence[Run]
     """Complete, but another has the same configuration and seed: not counted a second time."""
-    unreadable: Sequence[Unreadable]
+    unreadable: Sequence[tuple[Path, str]]
+    """Folders of damaged runs, and what is wrong."""
 
     def __len__(self) -> int:
-        parts = (self.complete, self.incomplete, self.repeated, self.unreadable)
-        return sum(len(part) for part in parts)
+        return sum(map(len, (self.complete, self.incomplete, self.repeated, self.unreadable)))
 
 
 def collect(folders: Sequence[Path]) -> Collection:
@@ -250,7 +241,7 @@ def collect(folders: Sequence[Path]) -> Collection:
         try:
             runs.append(read_run(place))
         except UclearnError as error:
-            unreadable.append(Unreadable(place, str(error)))
+            unreadable.append((place, str(error)))
     complete, repeated = _once([run for run in runs if run.summary is not None])
     incomplete = [run for run in runs if run.summary is None]
     return Collection(complete, incomplete, repeated, unreadable)

@@ -17,10 +17,15 @@ def tag(name: str, attributes: Attributes, *children: str) -> Html:
     >>> tag("a", {"href": "#top", "hidden": False}, "1 < 2", tag("b", {}, "!"))
     '<a href="#top">1 &lt; 2<b>!</b></a>'
     """
-    return Html(f"<{name}{_spelled(attributes)}>{join(children)}</{name}>")
+    words = [
+        f" {key}" if value is True else f' {key}="{escape(str(value))}"'
+        for key, value in attributes.items()
+        if value is not False
+    ]
+    return Html(f"<{name}{''.join(words)}>{join(*children)}</{name}>")
 
 
-def join(parts: Sequence[str]) -> Html:
+def join(*parts: str) -> Html:
     """Markup one after the other; whatever is text is escaped."""
     return Html("".join(part if isinstance(part, Html) else escape(part) for part in parts))
 
@@ -31,8 +36,14 @@ def paragraph(*children: str) -> Html:
 
 
 def mark(text: str) -> Html:
-    """A small label that stands out; nothing for an empty one."""
-    return tag("span", {"class": "mark"}, text) if text else Html()
+    """A small label that stands out."""
+    return tag("span", {"class": "mark"}, text)
+
+
+def marked(text: str, *notes: str) -> Html:
+    """Text with a label beside it for each of `notes` that is not empty."""
+    labels = [mark(note) for note in notes if note]
+    return join(text, *([" ", *labels] if labels else []))
 
 
 def table(
@@ -51,12 +62,19 @@ def table(
         tag("th", {"scope": "col", "class": kind}, text)
         for text, kind in zip(header, kinds, strict=True)
     ]
-    body = [tag("tr", {}, *_cells(row, kinds)) for row in rows]
-    return scrolling(
-        caption,
-        tag("thead", {}, tag("tr", {}, *head)),
-        tag("tbody", {}, *body),
-    )
+    body = [
+        tag(
+            "tr",
+            {},
+            tag("th", {"scope": "row"}, first),
+            *(
+                tag("td", {"class": kind}, cell)
+                for cell, kind in zip(cells, kinds[1:], strict=True)
+            ),
+        )
+        for first, *cells in rows
+    ]
+    return scrolling(caption, tag("thead", {}, tag("tr", {}, *head)), tag("tbody", {}, *body))
 
 
 def scrolling(caption: str, *parts: str) -> Html:
@@ -73,23 +91,5 @@ def details(summary: str, *children: str) -> Html:
 
 def section(identity: str, level: int, title: str, *children: str, note: str = "") -> Html:
     """A section with a heading that can be linked to; `note` is marked beside it."""
-    head = tag(f"h{level}", {"id": identity}, title, *([" ", mark(note)] if note else []))
+    head = tag(f"h{level}", {"id": identity}, marked(title, note))
     return tag("section", {"aria-labelledby": identity}, head, *children)
-
-
-def _cells(row: Sequence[str], kinds: Sequence[str]) -> list[Html]:
-    first, *others = row
-    return [
-        tag("th", {"scope": "row"}, first),
-        *(tag("td", {"class": kind}, text) for text, kind in zip(others, kinds[1:], strict=True)),
-    ]
-
-
-def _spelled(attributes: Attributes) -> str:
-    words = []
-    for name, value in attributes.items():
-        if value is True:
-            words.append(f" {name}")
-        elif value is not False:
-            words.append(f' {name}="{escape(str(value))}"')
-    return "".join(words)

@@ -13,6 +13,7 @@ from uclearn.report.settings import (
     data_of,
     epochs_of,
     flatten,
+    last_word,
     method_of,
     scale_of,
 )
@@ -33,6 +34,7 @@ _METHODS = {
 _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
 _FEWEST_DIFFERENCES = 2
 _ABSENT = object()
+_ABLATED = "switches that are off"
 # The same for all groups that stand beside each other, or said in another way.
 _OF_THE_DATA = {"judge", "split_after_augmentation", "copies"}
 _NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"} | _OF_THE_DATA
@@ -132,8 +134,8 @@ def labels(configs: Sequence[Config]) -> list[str]:
     made = []
     for config in configs:
         rivals = [other for other in configs if method_of(other) == method_of(config)]
-        notes = [*_ablation_notes(config), *_differences(config, rivals)]
-        notes += marks(config)
+        switched_off = [ABLATIONS[name] for name in ablated(config)]
+        notes = [*switched_off, *_differences(config, rivals), *marks(config)]
         name = method_name(method_of(config))
         made.append(f"{name} ({', '.join(notes)})" if notes else name)
     return _numbered(made)
@@ -168,15 +170,15 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
     presets = [str(rival.get("preset")) for rival in rivals]
     if len(rivals) > 1 and len(set(presets)) == len(presets):
         return [f"preset {config.get('preset')}"]  # says in a word what all the settings would
-    keys = [key for key in differing_keys(rivals) if _last(key) not in _NOT_IN_LABELS]
-    keys = [key for key in keys if _last(key) not in ABLATIONS]
+    keys = [key for key in differing_keys(rivals) if last_word(key) not in _NOT_IN_LABELS]
+    keys = [key for key in keys if last_word(key) not in ABLATIONS]
     telling = _telling(keys, rivals)
     others = [key for key in keys if key not in telling]
     shown = [*telling, *others][: max(_FEWEST_DIFFERENCES, len(telling))]
     flat = flatten(config)
-    lasts = Counter(_last(key) for key in keys)
+    lasts = Counter(last_word(key) for key in keys)
     notes = [
-        f"{_last(key) if lasts[_last(key)] == 1 else key} = {value_words(flat[key])}"
+        f"{last_word(key) if lasts[last_word(key)] == 1 else key} = {value_words(flat[key])}"
         for key in keys
         if key in shown and key in flat
     ]
@@ -187,30 +189,17 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
 def _telling(keys: Sequence[str], rivals: Sequence[Config]) -> list[str]:
     """Few of `keys` by which all rivals can be told apart: first the one that tells most of them
     apart, then the one that does so with those which are still alike, and so on."""
-    flat = [flatten(rival) for rival in rivals]
-    alike = [repr(ablated(rival)) for rival in rivals]
-    found: list[str] = []
+    flat = [flatten(rival) | {_ABLATED: ablated(rival)} for rival in rivals]
+
+    def told_apart(some: Sequence[str]) -> int:
+        return len({repr([one.get(key, _ABSENT) for key in some]) for one in flat})
+
+    found = [_ABLATED]
     while True:
-        told = {
-            key: [
-                f"{so_far} {one.get(key, _ABSENT)!r}"
-                for so_far, one in zip(alike, flat, strict=True)
-            ]
-            for key in keys
-        }
-        best = max(keys, key=lambda key: len(set(told[key])), default=None)
-        if best is None or len(set(told[best])) == len(set(alike)):
-            return found
+        best = max(keys, key=lambda key: told_apart([*found, key]), default=_ABLATED)
+        if told_apart([*found, best]) == told_apart(found):
+            return found[1:]
         found.append(best)
-        alike = told[best]
-
-
-def _ablation_notes(config: Config) -> list[str]:
-    return [ABLATIONS[name] for name in ablated(config)]
-
-
-def _last(key: str) -> str:
-    return key.rpartition(".")[2]
 
 
 def _numbered(names: Sequence[str]) -> list[str]:

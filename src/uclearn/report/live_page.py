@@ -27,7 +27,7 @@ def live_page(name: str, lines: Sequence[Line], plotly: str) -> str:
         f"A model in use: {name}",
         f"{count(len(updates), 'update')} · {rejected} rejected",
         tag("ul", {}, *links, link("reading", "How to read it")),
-        join([section(key, 2, title, body) for key, (title, body) in shown.items()]),
+        join(*(section(key, 2, title, body) for key, (title, body) in shown.items())),
         "glossary-live.html",
         plotly,
     )
@@ -57,7 +57,7 @@ def _decisions(updates: Sequence[Line]) -> Html:
         if line["decision"] in ("rejected", "warned")
     ]
     made = table("Every update, oldest first", header, rows, words=[1, 2, 6])
-    return join([intro, made, *reasons])
+    return join(intro, made, *reasons)
 
 
 def _accuracy(updates: Sequence[Line]) -> Html:
@@ -97,7 +97,7 @@ def _accuracy(updates: Sequence[Line]) -> Html:
         "Rejected updates left no trace in the model and have no point here; what they would have "
         "cost stands in the table."
     )
-    return join([draw(chart), words, numbers if rows else Html()])
+    return join(draw(chart), words, numbers if rows else Html())
 
 
 Course = tuple[list[int], list[float]]
@@ -130,4 +130,4 @@ def _room(updates: Sequence[Line]) -> Html:
     rows.append(["whole network", *map(percent, whole)])
     words = f"{percent(whole[-1], 0)} of all nodes are certain. "
     words += outlook_words(forecast(whole), len(whole))
-    return join([paragraph(words), table("Share of nodes that are certain", header, rows)])
+    return join(paragraph(words), table("Share of nodes that are certain", header, rows))

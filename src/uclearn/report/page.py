@@ -1,35 +1,33 @@
-"""The page: a frame around whatever is shown, and the report on runs in it."""
+"""The page: a frame around whatever is shown, and the report on runs in it, which begins with the
+outcome in plain words."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
 from string import Template
 
 from uclearn.errors import UclearnError
-from uclearn.report.chart import legend, slug
-from uclearn.report.groups import Collection, Comparison, comparisons
-from uclearn.report.html import Html, join, paragraph, section, tag
-from uclearn.report.labels import benchmark_name
+from uclearn.measures.capacity import forecast, outlook_words
+from uclearn.measures.statistics import Estimate
+from uclearn.report.chart import legend, slug, swatch
+from uclearn.report.groups import COLORS, Collection, Comparison, Group, comparisons
+from uclearn.report.html import Html, join, marked, paragraph, section, tag
+from uclearn.report.labels import benchmark_name, in_sentence
 from uclearn.report.sections.accuracy import ablations_figure, average_figure, tasks_figure
 from uclearn.report.sections.forgetting import matrix_figure, plane_figure
-from uclearn.report.sections.rewards import rewards_figures
-from uclearn.report.sections.summary import card
+from uclearn.report.sections.rewards import rewards_figures, rewards_headline
 from uclearn.report.sections.tables import cost, every_run, paper_and_ours, settings_used
-from uclearn.report.sections.uncertainty import uncertainty
-from uclearn.report.words import count, listing
+from uclearn.report.sections.uncertainty import (
+    mean_certain_share,
+    node_histories,
+    uncertainty,
+)
+from uclearn.report.words import count, listing, percent, points
 
-
-@dataclass(frozen=True)
-class Part:
-    """A part of a comparison: `name` completes its address, `title` stands in the contents."""
-
-    name: str
-    title: str
-    body: Html
-
+_MOST_BARS = 12
+_MOST_IN_A_SENTENCE = 4
 
 _PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
-    # name, title, what makes it, whether it needs accuracies
+    # what completes its address, title in the contents, what makes it, whether it needs accuracies
     ("numbers", "Paper and ours", paper_and_ours, True),
     ("cumulative", "Rewards", rewards_figures, False),
     ("average", "Average accuracy", average_figure, True),
@@ -46,13 +44,13 @@ _PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
 def page(found: Collection, plotly: str) -> str:
     """The report on all runs of `found`, with `plotly` as its drawing library."""
     compared = comparisons(found.complete)
-    parts = {slug(comparison): _parts(comparison) for comparison in compared}
-    bodies = [_comparison(comparison, parts[slug(comparison)]) for comparison in compared]
+    parts = [_parts(comparison) for comparison in compared]
+    bodies = map(_comparison, compared, parts)
     return framed(
         _title(compared),
         _subtitle(found, compared),
-        _contents(parts, compared),
-        join([_summary(compared), *bodies, every_run(found)]),
+        _contents(compared, parts),
+        join(_summary(compared), *bodies, every_run(found)),
         "glossary.html",
         plotly,
     )
@@ -64,8 +62,8 @@ def framed(
     """One HTML file that needs nothing but itself; `glossary` names the asset that explains what is
     shown, `plotly` is the text of its drawing library."""
     return Template(_asset("page.html")).substitute(
-        title=join([title]),
-        subtitle=join([subtitle]),
+        title=join(title),
+        subtitle=join(subtitle),
         style=_asset("page.css"),
         contents=contents,
         main=main,
@@ -106,35 +104,129 @@ def _summary(compared: Sequence[Comparison]) -> Html:
     return section("summary", 2, "Summary", body)
 
 
-def _comparison(comparison: Comparison, parts: Sequence[Part]) -> Html:
-    bodies = [part.body for part in parts]
-    whole = section(
-        slug(comparison),
-        2,
-        comparison.name,
-        legend(comparison, comparison.compared),
-        *bodies,
-        note=comparison.mark,
+def card(comparison: Comparison) -> Html:
+    """What each method keeps, how sure that is, and where the network is heading."""
+    heading = tag("a", {"href": f"#{slug(comparison)}"}, comparison.name)
+    return tag(
+        "article",
+        {"class": "card"},
+        tag("h3", {}, marked(heading, comparison.mark)),
+        tag("p", {"class": "lead"}, headline(comparison)),
+        _bars(comparison),
+        paragraph(" ".join([certainty(comparison), *_outlook(comparison)])),
     )
+
+
+def headline(comparison: Comparison) -> str:
+    """What each method keeps: "UCL keeps 74 %, fine-tuning 51 %."."""
+    groups = _in_a_sentence(comparison)
+    if not groups:
+        return rewards_headline(comparison) or "These runs hold no accuracies."
+    means = [group.accuracy.mean for group in groups if group.accuracy is not None]
+    rounded = [percent(mean, 0) for mean in means]
+    digits = 0 if len(set(rounded)) == len(rounded) else 1
+    shown = [
+        f"{in_sentence(group.label)} {percent(mean, digits)}"
+        for group, mean in zip(groups, means, strict=True)
+    ]
+    (name, number), others = shown[0].rsplit(" ", 1), shown[1:]
+    verb = "keeps" if comparison.tasks > 1 else "reaches"
+    sentence = ", ".join([f"{name} {verb} {number}", *others])
+    return f"{sentence[0].upper()}{sentence[1:]}."
+
+
+def _in_a_sentence(comparison: Comparison) -> list[Group]:
+    """All if they are few; otherwise the best, the reference, its best rival and fine-tuning."""
+    groups = [group for group in comparison.compared if group.accuracy is not None]
+    if len(groups) <= _MOST_IN_A_SENTENCE:
+        return groups
+    rivals = [g for g in groups if g is not comparison.reference and g.method != "joint"]
+    plain = [group for group in groups if group.method == "finetuning"]
+    chosen = [groups[0], comparison.reference, *rivals[:1], *plain[:1]]
+    return [group for group in groups if group in chosen]
+
+
+def certainty(comparison: Comparison) -> str:
+    """How far the difference to the next best is beyond chance."""
+    first = comparison.reference
+    rivals = [g for g in comparison.compared if g is not first and g.accuracy is not None]
+    seeds = count(len(first.runs), "seed")
+    if first.accuracy is None or not rivals:
+        return f"Measured with {seeds}."
+    rival = next((group for group in rivals if group.method != "joint"), rivals[0])
+    difference = first.against(rival)
+    name = in_sentence(rival.label)
+    if difference is None:
+        return f"{first.label} and {name} share no seed, so they cannot be compared in pairs."
+    ahead = "ahead of" if difference.mean >= 0 else "behind"
+    gap = points(abs(difference.mean)).lstrip("+")
+    if difference.ends is None:
+        return (
+            f"{first.label} is {gap} points {ahead} {name}, with one seed: nothing says yet how "
+            "much of that is chance."
+        )
+    ends = listing([points(end) for end in difference.ends])
+    verdict = "" if difference.excludes_zero else ", so this may be chance"
+    return (
+        f"{first.label} is {gap} points {ahead} {name}: with 95 % confidence the difference lies "
+        f"between {ends} ({count(difference.count, 'seed')}, paired){verdict}."
+    )
+
+
+def _outlook(comparison: Comparison) -> list[str]:
+    histories = list(node_histories(comparison.reference).values())
+    if not histories:
+        return []
+    shares = mean_certain_share(histories)
+    return [
+        f"{percent(shares[-1], 0)} of the nodes of {in_sentence(comparison.reference.label)} are "
+        f"certain. {outlook_words(forecast(shares), len(shares))}"
+    ]
+
+
+def _bars(comparison: Comparison) -> Html:
+    groups = [group for group in comparison.compared if group.accuracy is not None]
+    bars = [_bar(group, group.accuracy) for group in groups[:_MOST_BARS] if group.accuracy]
+    if left_out := groups[_MOST_BARS:]:
+        bars.append(tag("li", {"class": "more"}, f"and {len(left_out)} more in the table below"))
+    return tag("ul", {"class": "bars"}, *bars)
+
+
+def _bar(group: Group, found: Estimate) -> Html:
+    spread = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
+    style = f"--share:{100 * found.mean:.2f}%;--color:var(--series-{group.style % COLORS})"
+    return tag(
+        "li",
+        {"style": style},
+        tag("span", {"class": "name"}, swatch(group), group.label),
+        tag("span", {"class": "value"}, percent(found.mean), spread),
+        tag("span", {"class": "bar", "aria-hidden": "true"}),
+    )
+
+
+def _parts(comparison: Comparison) -> dict[tuple[str, str], Html]:
+    """What there is to show, by the name that completes its address and its title."""
+    made = {
+        (name, title): make(comparison)
+        for name, title, make, needs_accuracy in _PARTS
+        if comparison.classifies or not needs_accuracy
+    }
+    return {part: body for part, body in made.items() if body}
+
+
+def _comparison(comparison: Comparison, parts: Mapping[tuple[str, str], Html]) -> Html:
+    children = [legend(comparison, comparison.compared), *parts.values()]
+    whole = section(slug(comparison), 2, comparison.name, *children, note=comparison.mark)
     return tag("div", {"class": "study"}, whole)
 
 
-def _parts(comparison: Comparison) -> list[Part]:
-    made = [
-        Part(name, title, make(comparison))
-        for name, title, make, needs_accuracy in _PARTS
-        if comparison.classifies or not needs_accuracy
-    ]
-    return [part for part in made if part.body]
-
-
-def _contents(parts: Mapping[str, Sequence[Part]], compared: Sequence[Comparison]) -> Html:
+def _contents(
+    compared: Sequence[Comparison], parts: Sequence[Mapping[tuple[str, str], Html]]
+) -> Html:
     entries = [link("summary", "Summary")]
-    for comparison in compared:
+    for comparison, own in zip(compared, parts, strict=True):
         name = f"{comparison.name} ({comparison.mark})" if comparison.mark else comparison.name
-        inner = [
-            link(f"{slug(comparison)}-{part.name}", part.title) for part in parts[slug(comparison)]
-        ]
+        inner = [link(f"{slug(comparison)}-{part}", title) for part, title in own]
         entries.append(link(slug(comparison), name, tag("ul", {}, *inner)))
     entries += [link("runs", "Runs"), link("reading", "How to read it")]
     return tag("ul", {}, *entries)

@@ -59,14 +59,14 @@ def without_seed(config: Config) -> dict[str, Any]:
     >>> without_seed({"seed": 3, "plan": {"seed": 3, "epochs": 2}, "changed": ["plan.epochs=2"]})
     {'plan': {'epochs': 2}}
     """
-    return {key: value for key, value in _without(config, "seed").items() if key != "changed"}
+    return {key: value for key, value in _without_seeds(config).items() if key != "changed"}
 
 
-def _without(config: Config, left_out: str) -> dict[str, Any]:
+def _without_seeds(config: Config) -> dict[str, Any]:
     return {
-        key: _without(value, left_out) if isinstance(value, Mapping) else value
+        key: _without_seeds(value) if isinstance(value, Mapping) else value
         for key, value in config.items()
-        if key != left_out
+        if key != "seed"
     }
 
 
@@ -90,32 +90,24 @@ def flatten(config: Config, prefix: str = "") -> dict[str, Any]:
     return flat
 
 
+def last_word(key: str) -> str:
+    """Of a key with dots: the setting's own name."""
+    return key.rpartition(".")[2]
+
+
 def ablated(config: Config) -> list[str]:
     """Which of UCL's switches are off, by name.
 
     >>> ablated({"method": "ucl", "settings": {"ucl": {"freeze": False, "inflate": True}}})
     ['freeze']
     """
-    flat = flatten(config)
-    off = {key.rpartition(".")[2] for key, value in flat.items() if value is False}
-    return [name for name in ABLATIONS if name in off and _is_ucl(config)]
+    if "ucl" not in method_of(config).split("+"):
+        return []
+    off = {last_word(key) for key, value in flatten(config).items() if value is False}
+    return [name for name in ABLATIONS if name in off]
 
 
 def whole_ucl(config: Config) -> str:
     """The fingerprint of the same configuration with all of UCL's switches on."""
-    return json.dumps(_switched_on(without_seed(config)), sort_keys=True)
-
-
-def _switched_on(config: Config) -> dict[str, Any]:
-    return {
-        key: _switched_on(value)
-        if isinstance(value, Mapping)
-        else True
-        if key in ABLATIONS
-        else value
-        for key, value in config.items()
-    }
-
-
-def _is_ucl(config: Config) -> bool:
-    return "ucl" in method_of(config).split("+")
+    flat = flatten(without_seed(config))
+    return fingerprint(flat | {key: True for key in flat if last_word(key) in ABLATIONS})

@@ -38,9 +38,10 @@ def interval(estimate: Estimate | None) -> str:
     >>> interval(Estimate(0.5, 1, None))
     '–'
     """
-    if estimate is None or estimate.low is None or estimate.high is None:
+    if estimate is None or estimate.ends is None:
         return UNKNOWN
-    return f"{100 * max(0.0, estimate.low):.1f} to {100 * min(1.0, estimate.high):.1f}"
+    low, high = estimate.ends
+    return f"{100 * max(0.0, low):.1f} to {100 * min(1.0, high):.1f}"
 
 
 def difference(estimate: Estimate | None) -> str:
@@ -51,9 +52,8 @@ def difference(estimate: Estimate | None) -> str:
     """
     if estimate is None:
         return UNKNOWN
-    if estimate.low is None or estimate.high is None:
-        return points(estimate.mean)
-    return f"{points(estimate.mean)} ({points(estimate.low)} to {points(estimate.high)})"
+    ends = f" ({' to '.join(map(points, estimate.ends))})" if estimate.ends else ""
+    return points(estimate.mean) + ends
 
 
 def spread(found: Estimate | None, *, width: bool = True) -> str:
@@ -65,9 +65,8 @@ def spread(found: Estimate | None, *, width: bool = True) -> str:
     if found is None:
         return UNKNOWN
     half = found.half_width if width else None
-    return f"{round(100 * found.mean, 1) + 0.0:.1f}" + (
-        "" if half is None else f" ± {100 * half:.1f}"
-    )
+    mean = f"{round(100 * found.mean, 1) + 0.0:.1f}"  # which has no -0.0
+    return mean if half is None else f"{mean} ± {100 * half:.1f}"
 
 
 def reward_spread(found: Estimate | None) -> str:

@@ -24,12 +24,13 @@ def test_the_table_has_the_paper_ours_seeds_interval_and_paired_difference(page:
     kept = [mean(matrix(5, 0.97, 0.03, seed)[-1]) or 0 for seed in range(3)]
     expected = estimate([100 * value for value in kept])
     assert expected is not None
+    assert expected.ends is not None
     assert next(iter(found)) == "●UCL"
     assert found["●UCL"] == [
         "–",
         f"{expected.mean:.1f} %",
         "3",
-        f"{expected.low:.1f} to {expected.high:.1f}",
+        f"{expected.ends[0]:.1f} to {expected.ends[1]:.1f}",
         "reference",
     ]
     # the noise of a seed is the same for both, so the difference has none: 2 (0.06 - 0.03) + 0.02

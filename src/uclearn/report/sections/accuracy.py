@@ -1,10 +1,12 @@
 """Accuracy over tasks as lines: on average (the paper's Figures 3 and 7), task by task (Figure 6),
 and for UCL without each of its terms (Figure 5)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from uclearn.measures.accuracy import (
     Number,
+    Table,
     average_course,
     course,
     extent,
@@ -17,11 +19,11 @@ from uclearn.report.chart import (
     Chart,
     Trace,
     accuracy_axis,
-    band,
+    band_and_line,
     draw,
     figure,
     legend,
-    line,
+    mean_line,
     panels,
     plain,
     task_axis,
@@ -71,12 +73,10 @@ def average_figure(comparison: Comparison) -> Html:
 def _band_and_line(
     comparison: Comparison, group: Group, seeds: Sequence[Sequence[Number]]
 ) -> list[Trace]:
-    number = comparison.groups.index(group)
-    x = list(range(1, comparison.tasks + 1))
-    trace = line(group, number, x, mean_course(seeds))
-    trace["text"] = [_hover(values) for values in zip(*seeds, strict=True)]
-    trace["hovertemplate"] = f"{plain(group.label)}: %{{text}}<extra></extra>"
-    return [*band(group, number, x, seeds), trace]
+    traces = band_and_line(comparison, group, range(1, comparison.tasks + 1), seeds)
+    traces[-1]["text"] = [_hover(values) for values in zip(*seeds, strict=True)]
+    traces[-1]["hovertemplate"] = f"{plain(group.label)}: %{{text}}<extra></extra>"
+    return traces
 
 
 def _hover(values: Sequence[Number]) -> str:
@@ -84,7 +84,7 @@ def _hover(values: Sequence[Number]) -> str:
     found = estimate(measured)
     if found is None:
         return "not measured"
-    if found.low is None:
+    if found.ends is None:
         return f"<b>{percent(found.mean)}</b> (one seed)"
     spread = f"{percent(min(measured))} to {percent(max(measured))}"
     return f"<b>{percent(found.mean)}</b> ({spread}, {count(found.count, 'seed')})"
@@ -92,31 +92,19 @@ def _hover(values: Sequence[Number]) -> str:
 
 def tasks_figure(comparison: Comparison) -> Html:
     """A panel for each task."""
-    shown = shown_tasks(comparison.tasks)
-    note = (
-        ""
-        if len(shown) == comparison.tasks
-        else f" {len(shown)} of {comparison.tasks} tasks are shown."
-    )
+    shown = len(shown_tasks(comparison.tasks))
+    left_out = shown < comparison.tasks
+    note = f" {shown} of {comparison.tasks} tasks are shown." if left_out else ""
     return figure(
         comparison,
         "tasks",
         "Task by task",
-        panels(task_panels(comparison, comparison.compared, shown)),
+        task_panels(comparison, comparison.compared),
         "How the accuracy on each task fares while later tasks are learned, mean over seeds: a "
         f"line that falls is forgetting. As Figure 6 of the paper.{note} The numbers are in the "
         "tables of the accuracy matrices.",
         groups=comparison.compared,
     )
-
-
-def task_panels(
-    comparison: Comparison, groups: Sequence[Group], tasks: Sequence[int]
-) -> list[Chart]:
-    """For each of `tasks` the accuracy on it after each of the tasks from it on."""
-    ends = extent([learned_part(matrix) for group in groups for matrix in group.matrices])
-    each = [_panel(comparison, groups, task, ends) for task in tasks]
-    return [*each, _average_panel(comparison, groups, ends)]
 
 
 def shown_tasks(tasks: int) -> list[int]:
@@ -130,40 +118,37 @@ def shown_tasks(tasks: int) -> list[int]:
     return [round(k * (tasks - 1) / (MOST_PANELS - 1)) for k in range(MOST_PANELS)]
 
 
+def task_panels(comparison: Comparison, groups: Sequence[Group]) -> Html:
+    """The accuracy on each task from its turn on, and on average; of many tasks, some."""
+    ends = extent([learned_part(matrix) for group in groups for matrix in group.matrices])
+    charts = [
+        _panel(
+            comparison, groups, ends, partial(course, task=k), f"Task {k + 1}", f"on task {k + 1}"
+        )
+        for k in shown_tasks(comparison.tasks)
+    ]
+    average = _panel(comparison, groups, ends, average_course, "Average so far", "on average")
+    return panels([*charts, average])
+
+
 def _panel(
-    comparison: Comparison, groups: Sequence[Group], task: int, ends: tuple[float, float]
-) -> Chart:
-    courses = [[course(matrix, task) for matrix in group.matrices] for group in groups]
-    return _lines(comparison, groups, courses, ends, f"Task {task + 1}", f"on task {task + 1}")
-
-
-def _average_panel(
-    comparison: Comparison, groups: Sequence[Group], ends: tuple[float, float]
-) -> Chart:
-    courses = [[average_course(matrix) for matrix in group.matrices] for group in groups]
-    return _lines(comparison, groups, courses, ends, "Average so far", "on average")
-
-
-def _lines(
     comparison: Comparison,
     groups: Sequence[Group],
-    courses: Sequence[Sequence[Sequence[Number]]],
     ends: tuple[float, float],
+    read: Callable[[Table], list[Number]],
     title: str,
     where: str,
 ) -> Chart:
-    """A line for each group through the mean of its `courses`, one per seed."""
-    x = list(range(1, comparison.tasks + 1))
+    """A line for each group through the mean of what `read` finds in its matrices."""
     traces, finals = [], []
-    for group, seeds in zip(groups, courses, strict=True):
-        values = mean_course(seeds)
-        trace = line(group, comparison.groups.index(group), x, values)
-        trace["marker"]["size"] = 5
+    for group in groups:
+        seeds = [read(matrix) for matrix in group.matrices]
+        trace = mean_line(comparison, group, range(1, comparison.tasks + 1), seeds, size=5)
         trace["hovertemplate"] = (
             f"<b>{plain(group.label)}</b><br>{where}, after task %{{x}}: %{{y:.1%}}<extra></extra>"
         )
         traces.append(trace)
-        finals.append(f"{in_sentence(group.label)} {percent(values[-1])}")
+        finals.append(f"{in_sentence(group.label)} {percent(trace['y'][-1])}")
     return Chart(
         data=traces,
         label=f"Line chart: accuracy {where}. After the last task: {listing(finals)}.",
@@ -180,7 +165,7 @@ def _lines(
 def ablations_figure(comparison: Comparison) -> Html:
     """Each ablation beside UCL with the same settings; nothing if none was run."""
     families = ablation_families(comparison)
-    return join([_figure(comparison, k, family) for k, family in enumerate(families)])
+    return join(*(_figure(comparison, k, family) for k, family in enumerate(families)))
 
 
 def ablation_families(comparison: Comparison) -> list[list[Group]]:
@@ -209,20 +194,15 @@ def _figure(comparison: Comparison, number: int, family: list[Group]) -> Html:
         ]
         for group in family
     ]
+    header = ["", "Accuracy", "Seeds", "95 % interval", "Points against UCL (paired)"]
     return figure(
         comparison,
         "ablations" if number == 0 else f"ablations-{number + 1}",
         "Ablations: what each term of UCL does",
         join(
-            [
-                legend(comparison, family),
-                panels(task_panels(comparison, family, shown_tasks(comparison.tasks))),
-                table(
-                    "UCL without each of its terms",
-                    ["", "Accuracy", "Seeds", "95 % interval", "Points against UCL (paired)"],
-                    rows,
-                ),
-            ]
+            legend(comparison, family),
+            task_panels(comparison, family),
+            table("UCL without each of its terms", header, rows),
         ),
         "The accuracy on each task while later ones are learned, mean over seeds, for UCL and UCL "
         "without: the hold on the weights that leave a certain node (upper freeze), the freeze of "

@@ -14,7 +14,7 @@ from uclearn.report.chart import (
     panels,
     plain,
     scale_bar,
-    symbol,
+    shape,
     task_axis,
 )
 from uclearn.report.groups import Comparison, Group
@@ -23,6 +23,7 @@ from uclearn.report.labels import in_sentence
 from uclearn.report.words import count, listing, percent
 
 _MOST_LETTERS = 21
+_MOST_WITH_NUMBERS = 10  # tasks up to which a number fits into a cell
 
 
 def matrix_figure(comparison: Comparison) -> Html:
@@ -36,14 +37,12 @@ def matrix_figure(comparison: Comparison) -> Html:
         "matrix",
         "Accuracy matrices",
         join(
-            [
-                scale_bar("accuracy", percent(floor, 0), percent(1, 0)),
-                panels([_panel(group, matrix, floor) for group, matrix in pairs]),
-            ]
+            scale_bar("accuracy", percent(floor, 0), percent(1, 0)),
+            panels([_panel(group, matrix, floor) for group, matrix in pairs]),
         ),
         "Row: tasks learned. Column: the task it is tried on. Mean over seeds; tasks not yet "
         "learned are left blank. A column that fades downwards is a task being forgotten.",
-        numbers=join([_numbers(group, matrix) for group, matrix in pairs]),
+        numbers=join(*(_numbers(group, matrix) for group, matrix in pairs)),
     )
 
 
@@ -163,7 +162,7 @@ def _short(label: str) -> str:
 
 def _points(comparison: Comparison, group: Group, side: str) -> list[Trace]:
     seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
-    marker = {"color": color(group.style), "symbol": symbol(group.style)}
+    marker = {"color": color(group.style), "symbol": shape(group.style)[0]}
     name = f"<b>{plain(group.label)}</b>"
     values = "learns %{x:.1%}<br>forgets %{y:.1%}<extra></extra>"
     common: Trace = {
@@ -192,6 +191,3 @@ def _points(comparison: Comparison, group: Group, side: str) -> list[Trace]:
         "hovertemplate": f"{name}, mean of {count(len(seeds), 'seed')}<br>{values}",
     }
     return [each, centre] if len(seeds) > 1 else [centre]
-
-
-_MOST_WITH_NUMBERS = 10  # tasks up to which a number fits into a cell

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 
 from uclearn.measures.capacity import CERTAIN, Layer
-from uclearn.report.chart import Chart, Trace, color, panels
+from uclearn.report.chart import Chart, Trace, captioned, color, panels
 from uclearn.report.groups import Group
-from uclearn.report.html import Html, tag
+from uclearn.report.html import Html
 from uclearn.report.sections.accuracy import shown_tasks
 from uclearn.report.words import count, percent
 
@@ -19,19 +19,12 @@ _OVERLAP = 1.7  # how many rows a highest bar reaches up
 def histograms(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
     """A panel for each layer, in it a histogram for each task; `seeds` are the layers of each."""
     pooled = [_pool(layers) for layers in zip(*seeds, strict=True)]
-    charts = [_panel(group, layer, number + 1) for number, layer in enumerate(pooled)]
-    nodes = count(len(seeds), "seed")
-    return tag(
-        "figure",
-        {},
-        panels(charts),
-        tag(
-            "figcaption",
-            {},
-            f"How many nodes have which standard deviation σ after each task, over {nodes}. "
-            "Dotted: the σ that all nodes of the layer began with. Dashed: half of it; to its left "
-            "nodes are certain. As Figure 4 of the paper, with all nodes.",
-        ),
+    return captioned(
+        "How many nodes have which standard deviation σ after each task, over "
+        f"{count(len(seeds), 'seed')}. Dotted: the σ that all nodes of the layer began with. "
+        "Dashed: half of it; to its left nodes are certain. As Figure 4 of the paper, with all "
+        "nodes.",
+        panels([_panel(group, layer, number + 1) for number, layer in enumerate(pooled)]),
     )
 
 

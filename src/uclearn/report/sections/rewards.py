@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from statistics import fmean
 
 from uclearn.measures.statistics import Estimate
-from uclearn.report.chart import Chart, Layout, Trace, band, draw, figure, line, panels, plain
+from uclearn.report.chart import Chart, Layout, Trace, band_and_line, draw, figure, panels, plain
 from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
@@ -21,7 +21,6 @@ from uclearn.report.rewards import (
 )
 from uclearn.report.words import UNKNOWN, count, listing
 
-Course = list[float]
 Groups = Sequence[tuple[Group, Sequence[Rewards]]]
 
 
@@ -30,13 +29,7 @@ def rewards_figures(comparison: Comparison) -> Html:
     groups = rewards_by_group(comparison)
     if not any(runs for _, runs in groups):
         return Html()
-    return join(
-        [
-            _cumulative(comparison, groups),
-            _per_task(comparison, groups),
-            _returns(comparison, groups),
-        ]
-    )
+    return join(*(make(comparison, groups) for make in (_cumulative, _per_task, _returns)))
 
 
 def rewards_headline(comparison: Comparison) -> str:
@@ -90,9 +83,8 @@ def _cumulative_numbers(comparison: Comparison) -> Html:
 def _spread(found: Estimate | None) -> list[str]:
     if found is None:
         return [UNKNOWN, UNKNOWN]
-    if found.low is None or found.high is None:
-        return [f"{found.mean:.2f}", UNKNOWN]
-    return [f"{found.mean:.2f}", f"{found.low:.2f} to {found.high:.2f}"]
+    interval = " to ".join(f"{end:.2f}" for end in found.ends or ())
+    return [f"{found.mean:.2f}", interval or UNKNOWN]
 
 
 def _per_task(comparison: Comparison, groups: Groups) -> Html:
@@ -121,7 +113,7 @@ def _panel(comparison: Comparison, groups: Groups, task: int, title: str) -> Cha
         seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
         courses = [[curve[k][task] for k in seen] for curve in curves]
         traces += _band_and_line(comparison, group, [runs[0].steps[k] for k in seen], courses)
-        ends.append(f"{in_sentence(group.label)} {_mean(courses)[-1]:.2f}")
+        ends.append(f"{in_sentence(group.label)} {fmean(course[-1] for course in courses):.2f}")
     layout = _axes(groups, "") | {"margin": {"l": 40, "r": 8, "t": 4, "b": 24}}
     label = f"Line chart: normalised reward of {title}. At the end: {listing(ends)}."
     return Chart(data=traces, label=label, layout=layout, height=200, title=title)
@@ -145,20 +137,18 @@ def _returns(comparison: Comparison, groups: Groups) -> Html:
 
 
 def _band_and_line(
-    comparison: Comparison, group: Group, steps: Sequence[int], seeds: Sequence[Course]
+    comparison: Comparison, group: Group, steps: Sequence[int], seeds: Sequence[Sequence[float]]
 ) -> list[Trace]:
-    number = comparison.groups.index(group)
-    trace = line(group, number, steps, _mean(seeds))
-    trace["mode"] = "lines"
-    trace["hovertemplate"] = (
+    traces = band_and_line(comparison, group, steps, seeds)
+    traces[-1]["mode"] = "lines"
+    traces[-1]["hovertemplate"] = (
         f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:.2f}}<extra></extra>"
     )
-    return [*band(group, number, steps, seeds), trace]
+    return traces
 
 
 def _axes(groups: Groups, title: str) -> Layout:
     longest = max((runs[0] for _, runs in groups if runs), key=lambda run: run.steps[-1])
-    ends = longest.boundaries()
     borders = [
         {
             "type": "line",
@@ -169,11 +159,7 @@ def _axes(groups: Groups, title: str) -> Layout:
             "y1": 1,
             "line": {"color": "@line", "width": 1, "dash": "dot"},
         }
-        for end in ends[:-1]
+        for end in longest.boundaries()[:-1]
     ]
     y = {"title": {"text": title}} if title else {}
     return {"xaxis": {"title": {"text": "steps"} if title else {}}, "yaxis": y, "shapes": borders}
-
-
-def _mean(courses: Sequence[Sequence[float]]) -> Course:
-    return [fmean(values) for values in zip(*courses, strict=True)]

@@ -8,7 +8,18 @@ from uclearn.paper.numbers import PARAMETERS, Published, published
 from uclearn.report.chart import section_of, swatch
 from uclearn.report.commands import commands
 from uclearn.report.groups import Collection, Comparison, Group, tasks_done
-from uclearn.report.html import Html, details, join, mark, paragraph, scrolling, section, table, tag
+from uclearn.report.html import (
+    Html,
+    details,
+    join,
+    mark,
+    marked,
+    paragraph,
+    scrolling,
+    section,
+    table,
+    tag,
+)
 from uclearn.report.labels import (
     benchmark_name,
     departures,
@@ -70,10 +81,9 @@ def _body(comparison: Comparison, group: Group) -> Html:
 
 def _ours(comparison: Comparison, group: Group, found: Published | None) -> Html:
     number = percent(group.accuracy.mean if group.accuracy else None)
-    differs = departures(group.runs[0].config, comparison.tasks, found) if found else []
-    if not found:
-        differs = list(comparison.marks)
-    return join([tag("b", {}, number), *(mark(one) for one in differs)])
+    config = group.runs[0].config
+    differs = departures(config, comparison.tasks, found) if found else comparison.marks
+    return join(tag("b", {}, number), *map(mark, differs))
 
 
 def _sources(comparison: Comparison) -> Html:
@@ -153,7 +163,7 @@ def _time_and_memory(comparison: Comparison) -> Html:
 
 
 def _name(group: Group) -> Html:
-    return join([swatch(group), group.label])
+    return join(swatch(group), group.label)
 
 
 def _bar(text: str, value: float, others: Sequence[float]) -> Html:
@@ -217,7 +227,7 @@ def every_run(found: Collection) -> Html:
         ),
     ]
     if found.unreadable:
-        rows = [[str(one.folder), one.reason] for one in found.unreadable]
+        rows = [[str(folder), reason] for folder, reason in found.unreadable]
         caption = "Runs that cannot be read"
         parts.append(table(caption, ["Folder", "Why"], rows, words=[1]))
     summary = f"{count(len(found), 'run')} found, {len(found.complete)} complete."
@@ -233,7 +243,7 @@ def _table(
         [
             str(run.folder),
             benchmark_name(benchmark_of(run.config)),
-            _method(run),
+            marked(method_name(method_of(run.config)), *marks(run.config)),
             f"{seed_of(run.config)}",
             *words,
         ]
@@ -242,11 +252,6 @@ def _table(
     header = ["Folder", "Benchmark", "Method", "Seed", "Outcome", "Time"]
     whole = table(caption, header, rows, words=[1, 2])
     return details(f"{caption} ({len(entries)})", whole) if closed else whole
-
-
-def _method(run: Run) -> Html:
-    noted = [mark(one) for one in marks(run.config)]
-    return join([method_name(method_of(run.config)), *([" ", *noted] if noted else [])])
 
 
 def _outcome(run: Run) -> list[str]:

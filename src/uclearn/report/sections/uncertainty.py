@@ -20,6 +20,7 @@ from uclearn.report.chart import (
     PERCENT_TICKS,
     Chart,
     Trace,
+    captioned,
     color,
     draw,
     panels,
@@ -58,14 +59,12 @@ def node_histories(group: Group) -> dict[int, list[Layer]]:
 def _one(group: Group, seeds: dict[int, list[Layer]]) -> Html:
     histories: Sequence[Sequence[Layer]] = list(seeds.values())
     return join(
-        [
-            tag("h4", {}, "Uncertainty of the nodes"),
-            histograms(group, histories),
-            tag("h4", {}, "Capacity map"),
-            capacity_map(histories, next(iter(seeds))),
-            tag("h4", {}, "How fast the network fills up"),
-            filling(group, histories),
-        ]
+        tag("h4", {}, "Uncertainty of the nodes"),
+        histograms(group, histories),
+        tag("h4", {}, "Capacity map"),
+        capacity_map(histories, next(iter(seeds))),
+        tag("h4", {}, "How fast the network fills up"),
+        filling(group, histories),
     )
 
 
@@ -76,17 +75,11 @@ _DEEPEST = 2.0  # powers of two of a node's strength at which its colour is full
 def capacity_map(seeds: Sequence[Sequence[Layer]], seed: int) -> Html:
     """A heat map for each layer of the first of `seeds`: a row for each node."""
     charts = [_map_panel(layer, number + 1) for number, layer in enumerate(seeds[0])]
-    return tag(
-        "figure",
-        {},
+    return captioned(
+        f"Each row is a node (seed {seed}), each column a task. Those that became certain first "
+        "are on top.",
         scale_bar("capacity", "free: σ 4 times its start", "certain: σ a quarter of it"),
         panels(charts),
-        tag(
-            "figcaption",
-            {},
-            f"Each row is a node (seed {seed}), each column a task. Those that became certain "
-            "first are on top.",
-        ),
     )
 
 
@@ -144,7 +137,7 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
         _row(layer_name(layer[0], k + 1), layer[0].nodes, share)
         for k, (layer, share) in enumerate(zip(layers, shares, strict=True))
     ]
-    total = sum(layer[0].nodes for layer in layers)
+    rows.append(_row("Whole network", sum(layer[0].nodes for layer in layers), whole))
     header = ["", "Nodes", "Certain after task 1", "Certain now", "Points per task", "Full"]
     chart = Chart(
         data=_lines(group, whole, shares, outlook),
@@ -165,29 +158,16 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
         height=360,
     )
     return join(
-        [
-            tag(
-                "figure",
-                {},
-                draw(chart),
-                tag(
-                    "figcaption",
-                    {},
-                    "Share of nodes whose σ is below half of its start. Dotted: the whole network "
-                    f"at the pace of the last {PACE_TASKS} tasks, up to full "
-                    f"({percent(FULL, 0)}).",
-                ),
-            ),
-            paragraph(
-                f"{percent(whole[-1], 0)} of all nodes are certain after "
-                f"{len(whole)} tasks. {_outlook_with_seeds(outlook, seeds)}"
-            ),
-            table(
-                "How full each layer is, mean over seeds",
-                header,
-                [*rows, _row("Whole network", total, whole)],
-            ),
-        ]
+        captioned(
+            "Share of nodes whose σ is below half of its start. Dotted: the whole network at the "
+            f"pace of the last {PACE_TASKS} tasks, up to full ({percent(FULL, 0)}).",
+            draw(chart),
+        ),
+        paragraph(
+            f"{percent(whole[-1], 0)} of all nodes are certain after {len(whole)} tasks. "
+            f"{_outlook_with_seeds(outlook, seeds)}"
+        ),
+        table("How full each layer is, mean over seeds", header, rows),
     )
 
 
