@@ -23,8 +23,7 @@ from benchmarks.timing import Bar, Case, best_times
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import build
-from uclearn.networks import mlp
-from uclearn.networks.heads import run
+from uclearn.networks import mlp, run
 from uclearn.runs.footprint import BYTES
 from uclearn.runs.params import parameter_table
 from uclearn.storage.recorder import forget_peak, peak_memory

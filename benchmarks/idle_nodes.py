@@ -21,8 +21,7 @@ from benchmarks.pages import filled
 from uclearn.methods.parts.wrapper import sigmas_by_layer
 from uclearn.runs.prepare import Prepared, prepare
 from uclearn.runs.resolve import resolve
-from uclearn.training.evaluate import evaluate
-from uclearn.training.session import learn
+from uclearn.training.session import evaluate, learn
 
 SEED = 3
 SHOWN = 3

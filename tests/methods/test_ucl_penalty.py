@@ -12,7 +12,7 @@ from torch import nn
 
 from tests.methods.ucl_oracle import MLP, NETS, Net, Past, State, Terms, snapshot, softplus
 from uclearn import UCL, Step
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
 
 BATCH = 7

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from uclearn import UCL
 from uclearn.errors import CheckpointError
 from uclearn.gaussian import NoiseKind, Sampling
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
 
 X = torch.randn(32, 1, 6, 6, generator=torch.Generator().manual_seed(1))

@@ -12,7 +12,7 @@ from torch.distributions import Independent, Normal
 from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.registry import build
-from uclearn.networks.heads import has_heads, head_names, run_trunk
+from uclearn.networks import has_heads, head_names, run_trunk
 from uclearn.rl.policy import ActorCritic, entropy, log_probability, view
 
 WIDTH = 7

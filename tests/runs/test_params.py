@@ -6,7 +6,7 @@ from torch import nn
 from uclearn.errors import SettingError
 from uclearn.methods.facts import Sizes
 from uclearn.methods.registry import METHODS
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead
 from uclearn.paper.numbers import PARAMETERS
 from uclearn.runs.footprint import expected, methods_with_formula
 from uclearn.runs.params import count, parameter_table, sizes_with

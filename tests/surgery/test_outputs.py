@@ -11,8 +11,7 @@ from torch import Tensor, nn
 from tests.live.months import PLAN, accuracy, learner, month, state
 from uclearn.errors import UnsupportedLayerError
 from uclearn.live.learner import Learner
-from uclearn.networks import mlp
-from uclearn.networks.heads import run
+from uclearn.networks import mlp, run
 from uclearn.surgery.outputs import add_outputs, output_layer, resize_to, sizes
 
 METHODS = ["finetuning", "ucl", "ewc", "si", "mas", "rwalk", "hat", "ucl+replay"]

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from tests.topology.compare import Net, agree, agree_on
 from tests.topology.oracle import Oracle, SetTensor, cat, inputs
-from uclearn.networks.heads import MultiHead, run_trunk
+from uclearn.networks import MultiHead, run_trunk
 
 
 def test_a_perceptron() -> None:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead
 
 
 class Standardise(nn.Module):

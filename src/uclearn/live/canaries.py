@@ -16,7 +16,7 @@ from uclearn.live.gate import Gate
 from uclearn.live.new_data import as_data
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import correct
-from uclearn.networks.heads import run
+from uclearn.networks import run
 from uclearn.tasks import Batch, Data, iterate
 from uclearn.tasks.data import generator
 

@@ -26,7 +26,7 @@ from uclearn.methods.contract import Method
 from uclearn.methods.losses import Score, correct
 from uclearn.methods.parts.wrapper import strengths_of
 from uclearn.methods.ucl.batch_norm import RunningStatistics
-from uclearn.networks.heads import MultiHead, run
+from uclearn.networks import MultiHead, run
 from uclearn.surgery.prune import mean_scores
 from uclearn.surgery.prune import prune as prune_network
 from uclearn.surgery.resize import close, tensors

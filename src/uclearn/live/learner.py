@@ -40,7 +40,7 @@ from uclearn.live.update import SCHEMA, Update, UpdateRequest, UpdateTarget, kno
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
 from uclearn.methods.registry import build, keywords, parts
-from uclearn.networks.heads import MultiHead, has_heads
+from uclearn.networks import MultiHead, has_heads
 from uclearn.storage.checkpoint import has_checkpoint
 from uclearn.storage.files import FolderLock
 from uclearn.surgery.anatomy import widths

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset as TorchDataset
 
 from uclearn.errors import DataError, SettingError, UclearnError
 from uclearn.methods.contract import lent
-from uclearn.networks.heads import MultiHead, run, run_trunk
+from uclearn.networks import MultiHead, run, run_trunk
 from uclearn.tasks import Data, DataLike, FromLoader, Joined, stored
 from uclearn.tasks.sources.arrays import from_arrays
 

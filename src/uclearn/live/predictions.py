@@ -13,8 +13,8 @@ from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, use_samples
 from uclearn.live.infer_task import joined, least_uncertain
 from uclearn.methods.contract import Method
-from uclearn.networks.heads import run
-from uclearn.training.evaluate import predict
+from uclearn.networks import run
+from uclearn.training.predict import predict
 
 DRAWS = 20
 """Draws of the weights that uncertainty is measured by."""

@@ -20,7 +20,7 @@ from uclearn.live.new_data import check_classes, check_labels, class_count, outp
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.wrapper import node_state
-from uclearn.networks.heads import has_heads
+from uclearn.networks import has_heads
 from uclearn.storage.recorder import environment
 from uclearn.tasks import Data, Task
 from uclearn.tasks.data import generator

@@ -34,7 +34,7 @@ from uclearn.errors import CheckpointError, TaskError
 from uclearn.gaussian.noise import Noise
 from uclearn.methods.facts import Facts, remembers_nothing
 from uclearn.methods.losses import Loss
-from uclearn.networks.heads import MultiHead, has_heads, run
+from uclearn.networks import MultiHead, has_heads, run
 from uclearn.ranks import present
 from uclearn.tasks.data import iterate
 from uclearn.tasks.task import Task
@@ -227,6 +227,13 @@ def trainable(model: nn.Module, without: Sequence[str] = ()) -> dict[str, nn.Par
         for name, parameter in model.named_parameters()
         if parameter.requires_grad and not name.startswith(tuple(f"{w}." for w in without))
     }
+
+
+def gradient_of(parameter: nn.Parameter) -> Tensor:
+    """The parameter's gradient, made if it has none yet."""
+    if parameter.grad is None:
+        parameter.grad = torch.zeros_like(parameter)
+    return parameter.grad
 
 
 __all__ = ["Losses", "Method", "Step", "StepFields", "as_step", "forward_passes", "has_heads"]

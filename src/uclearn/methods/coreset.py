@@ -21,7 +21,7 @@ from uclearn.methods.contract import Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.fit import check_fit, fit
 from uclearn.methods.parts.wrapper import Wrapper
-from uclearn.networks.heads import has_heads
+from uclearn.networks import has_heads
 from uclearn.tasks.data import Data, DataLike, generator, iterate, join
 from uclearn.tasks.loader import stored
 from uclearn.tasks.task import Task

@@ -27,7 +27,7 @@ from torch.utils.hooks import RemovableHandle
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.networks.heads import MultiHead, run_trunk
+from uclearn.networks import MultiHead, run_trunk
 from uclearn.tasks.task import Task
 
 Outputs = Literal["classes", "numbers"]

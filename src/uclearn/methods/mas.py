@@ -19,9 +19,9 @@ from uclearn.errors import TaskError
 from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import AnchoredWeights, grow_anchors
-from uclearn.methods.parts.guards import check_importance, check_setting
 from uclearn.methods.parts.per_example import importance
-from uclearn.networks.heads import run
+from uclearn.methods.parts.wrapper import check_importance, check_setting
+from uclearn.networks import run
 from uclearn.ranks import present
 from uclearn.tasks.data import iterate
 from uclearn.tasks.task import Task

@@ -26,7 +26,7 @@ from uclearn.methods.parts.anchors import (
     check_followed,
     grow_anchors,
 )
-from uclearn.methods.parts.guards import check_importance, check_setting
+from uclearn.methods.parts.wrapper import check_importance, check_setting
 from uclearn.tasks.task import Task
 
 

@@ -17,8 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.networks.build import he_start
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead, he_start
 
 Activation = Literal["tanh", "relu"]
 Trunk = Literal["separate", "shared"]

@@ -15,8 +15,8 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from uclearn.gaussian import GaussianLayer
-from uclearn.methods.parts.guards import running_on
-from uclearn.networks.heads import MultiHead
+from uclearn.methods.parts.wrapper import running_on
+from uclearn.networks import MultiHead
 from uclearn.topology import Ties, Topology, node_count, ties, trace
 from uclearn.topology.ports import Port, Ported
 

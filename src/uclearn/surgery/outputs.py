@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import UclearnError, UnsupportedLayerError
 from uclearn.methods.contract import Method, lent
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead
 
 Build = Callable[[nn.Module], Method]
 

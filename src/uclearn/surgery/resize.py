@@ -20,7 +20,7 @@ from torch.utils._pytree import tree_flatten
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.methods.contract import lent
-from uclearn.networks.heads import MultiHead
+from uclearn.networks import MultiHead
 from uclearn.surgery.anatomy import OUTPUT, TRUNK, Anatomy, examine
 from uclearn.topology import node_count
 

@@ -16,7 +16,7 @@ from uclearn.networks import cifar_network, omniglot_network
 from uclearn.plugins import Registry
 from uclearn.tasks import builders
 from uclearn.tasks.builders import alphabet_tasks
-from uclearn.tasks.sources import omniglot
+from uclearn.tasks.sources import digits, omniglot
 from uclearn.tasks.sources.catalogue import dataset
 from uclearn.tasks.sources.dataset import DataSet, data_folder, present
 from uclearn.tasks.task import TaskSequence
@@ -185,13 +185,13 @@ _OURS = (
         name="permuted-digits",
         description="the 8x8 digits that come with the package, in a new order for each task",
         input_shape=(64,),
-        build=builders.permuted_digits,
+        build=digits.permuted_digits,
     ),
     _split(
         name="split-digits",
         description="the same digits two at a time: 0/1, 2/3, 4/5, 6/7, 8/9",
         input_shape=(64,),
-        build=builders.split_digits,
+        build=digits.split_digits,
     ),
 )
 

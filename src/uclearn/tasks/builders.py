@@ -15,13 +15,12 @@ import torch
 from torch import Tensor
 
 from uclearn.tasks.data import Data, generator
-from uclearn.tasks.sources import cifar, digits, idx, notmnist, omniglot
+from uclearn.tasks.sources import cifar, idx, notmnist, omniglot
 from uclearn.tasks.sources.dataset import Examples, TrainTest
 from uclearn.tasks.sources.omniglot import Drawings
 from uclearn.tasks.task import (
     Task,
     TaskSequence,
-    hold_out,
     in_sequence,
     permuted,
     row_permuted,
@@ -37,12 +36,11 @@ CIFAR_SCALE = Normalise(
     mean=(125.3 / 255, 123.0 / 255, 113.9 / 255), std=(63.0 / 255, 62.1 / 255, 66.7 / 255)
 )
 UNIT_SCALE = Normalise()  # x / 255
-DIGITS_SCALE = Normalise(peak=16)
 
 _PAIRS = tuple((first, first + 1) for first in range(0, 10, 2))
 _LETTER_PAIRS = tuple((first, first + 5) for first in range(5))  # A/F, B/G, C/H, D/I, E/J
 _HUNDRED = tuple(tuple(range(first, first + 10)) for first in range(0, 100, 10))
-_SMALL_TEST = 0.2  # of notMNIST small and of the digits, which come without a test part
+_SMALL_TEST = 0.2  # of notMNIST small, which comes without a test part
 _LARGE_TRAIN = 40_000  # images per letter of notMNIST large, as the authors
 _CIFAR_VALID = 0.1
 
@@ -101,26 +99,8 @@ def omniglot_alphabets(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     return alphabet_tasks(omniglot.load(folder), seed).take(tasks)
 
 
-def permuted_digits(seed: int, folder: Folder, tasks: int) -> TaskSequence:
-    """The UCI digits `tasks` times, their pixels in a new order each time."""
-    train, test = _digits(seed)
-    return permuted(train, test, tasks, seed, name="permuted-digits")
-
-
-def split_digits(seed: int, folder: Folder, tasks: int) -> TaskSequence:
-    """0/1, 2/3, 4/5, 6/7, 8/9 of the UCI digits."""
-    train, test = _digits(seed)
-    return split(train, test, _PAIRS, name="split-digits").take(tasks)
-
-
 def _mnist(folder: Folder) -> tuple[Data, Data]:
     return _data(idx.load("mnist", folder), MNIST_SCALE)
-
-
-def _digits(seed: int) -> tuple[Data, Data]:
-    images, labels = digits.load()
-    whole = Data(images, labels, prepare=Then((DIGITS_SCALE, Flatten())))
-    return hold_out(whole, _SMALL_TEST, seed, "digits test")
 
 
 def _hundred(seed: int, folder: Folder) -> TaskSequence:

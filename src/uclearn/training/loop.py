@@ -16,12 +16,11 @@ from torch import Tensor, nn
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step, lent
 from uclearn.methods.losses import Loss, example_losses
-from uclearn.networks.heads import run
+from uclearn.networks import run
 from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import Batch, DataLike, Task, iterate
 from uclearn.tasks.data import generator
-from uclearn.training.plan import Plan
-from uclearn.training.schedule import Advice, Schedule
+from uclearn.training.plan import Advice, Plan, Schedule
 
 _UNCUT = 60
 """Examples that are not divided between processes when importance is measured: groups of 2, 3, 4,

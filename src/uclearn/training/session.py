@@ -16,16 +16,16 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import Loss, Score, correct, cross_entropy, squared_error
-from uclearn.ranks import Ranks, present
+from uclearn.networks import has_heads, run
+from uclearn.ranks import ALONE, Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
-from uclearn.tasks import TaskSequence
-from uclearn.training.evaluate import evaluate_all
-from uclearn.training.loop import TaskLoop
+from uclearn.tasks import DataLike, Task, TaskSequence
+from uclearn.training.loop import TaskLoop, portion
 from uclearn.training.plan import Plan
 
 __all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
@@ -200,3 +200,63 @@ class _Learning:
             loss=float(value),
             penalty=penalty,
         )
+
+
+@torch.no_grad()
+def evaluate(
+    method: Method,
+    task: Task,
+    score: Score = correct,
+    size: int = 1024,
+    *,
+    ranks: Ranks = ALONE,
+) -> float:
+    """The mean score on the task's test data, told which task it is; of several processes (`ranks`)
+    each goes through a part of them."""
+    with method.inference(task.index) as network:
+        return mean_score(network, _test_data(task), score, size, ranks=ranks)
+
+
+@torch.no_grad()
+def evaluate_all(
+    method: Method,
+    tasks: TaskSequence,
+    learned: int,
+    score: Score = correct,
+    *,
+    ranks: Ranks = ALONE,
+) -> list[float]:
+    """One row of the accuracy matrix: every learned task, and the tasks to come where the network
+    has an output layer for them already (NaN elsewhere)."""
+    tried = learned if has_heads(method.model) else len(tasks)
+    scores = [evaluate(method, task, score, ranks=ranks) for task in tasks[:tried]]
+    return scores + [float("nan")] * (len(tasks) - tried)
+
+
+def mean_score(
+    network: nn.Module,
+    data: DataLike,
+    score: Score = correct,
+    size: int = 1024,
+    *,
+    head: int | None = None,
+    ranks: Ranks = ALONE,
+) -> float:
+    """The mean over all examples of the score of `network`, as it is; `head` None: that of each
+    example's own task."""
+    total, count = 0.0, 0.0
+    device = next(network.parameters()).device
+    for batch in portion(data, size, ranks):
+        outputs = run(network, batch.inputs.to(device), batch.task if head is None else head)
+        total += float(score(outputs, batch.targets.to(device)).sum())
+        count += len(batch.targets)
+    total, count = ranks.sum(total, count)
+    return total / max(count, 1)
+
+
+def _test_data(task: Task) -> DataLike:
+    if task.test is None:
+        raise TaskError(
+            f"Task {task.name!r} has no test data, so it cannot be judged. Give it `test`."
+        )
+    return task.test

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from uclearn.errors import UclearnError
 from uclearn.methods.contract import Method, Step, lent
 from uclearn.methods.losses import cross_entropy, example_losses
-from uclearn.networks.heads import MultiHead, run
+from uclearn.networks import MultiHead, run
 from uclearn.tasks.data import Batch, Data, generator, iterate
 from uclearn.tasks.task import Task
 

@@ -41,7 +41,7 @@ from uclearn.methods.hat.gates import (
     sparsity,
 )
 from uclearn.methods.hat.wiring import wire
-from uclearn.networks.heads import MultiHead, has_heads
+from uclearn.networks import MultiHead, has_heads
 from uclearn.tasks.task import Task
 
 

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import Survey, require_convertible, survey
-from uclearn.networks.heads import head_names
+from uclearn.networks import head_names
 from uclearn.topology import node_count, node_dim
 
 

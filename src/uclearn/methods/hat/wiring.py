@@ -23,8 +23,8 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.gaussian import Survey
-from uclearn.methods.parts.guards import running_on
-from uclearn.networks.heads import run_trunk
+from uclearn.methods.parts.wrapper import running_on
+from uclearn.networks import run_trunk
 from uclearn.topology import Topology, node_count, node_dim, trace
 from uclearn.topology.ports import Ported, is_float
 

@@ -21,18 +21,11 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.methods.contract import trainable
-from uclearn.methods.parts.guards import require_finite_weights
-from uclearn.networks.heads import head_names
+from uclearn.methods.contract import gradient_of, trainable
+from uclearn.methods.parts.wrapper import require_finite_weights
+from uclearn.networks import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
 from uclearn.penalties.quadratic import pieces
-
-
-def gradient_of(parameter: nn.Parameter) -> Tensor:
-    """The parameter's gradient, made if it has none yet."""
-    if parameter.grad is None:
-        parameter.grad = torch.zeros_like(parameter)
-    return parameter.grad
 
 
 class NamedTensors(nn.Module):

@@ -15,7 +15,7 @@ from torch import Tensor
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import Loss, example_losses, has_draws, usual_loss
-from uclearn.networks.heads import run
+from uclearn.networks import run
 from uclearn.tasks.data import Batch, DataLike, generator, iterate
 
 

@@ -1,13 +1,16 @@
-"""A method around another, and what the innermost one knows about its nodes."""
+"""A method around another, what the innermost one knows about its nodes, and mistakes that every
+method notices early: a wrong example, a changed model, numbers gone bad."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from contextlib import AbstractContextManager
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Unpack, runtime_checkable
 
 from torch import Tensor, nn
 
+from uclearn.errors import SettingError, TaskError, UclearnError
 from uclearn.methods.contract import Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.tasks.task import Task
@@ -143,3 +146,102 @@ def node_state(method: Method, task: int) -> dict[str, Any] | None:
 def _short(values: Tensor) -> list[float]:
     """Four digits are plenty for a histogram, and keep the file small."""
     return [float(f"{value:.4g}") for value in values.tolist()]
+
+
+@contextmanager
+def running_on(example: Any) -> Iterator[None]:
+    """Within, the model runs on the user's example: what it says of it becomes a SettingError."""
+    tensor = example[0] if isinstance(example, tuple) and example else example
+    if isinstance(tensor, Tensor) and (tensor.dim() == 0 or tensor.numel() == 0):
+        raise SettingError(
+            f"`example` must hold at least one input, got shape {tuple(tensor.shape)}. A batch "
+            "of one, such as x[:1], is enough."
+        )
+    try:
+        yield
+    except (RuntimeError, ValueError, IndexError, TypeError, AttributeError) as error:
+        if isinstance(error, UclearnError):
+            raise
+        shape = tuple(example.shape) if isinstance(example, Tensor) else type(example).__name__
+        raise SettingError(
+            f"`example` must be a batch that the model accepts, such as x[:1], got {shape}. "
+            f"The model said: {error}"
+        ) from error
+
+
+class ModuleGuard:
+    """Where the layers of a method hang in its model, to notice when one is replaced.
+
+    Args:
+        method: has a `model`.
+        layers: the layers that must stay, by name.
+    """
+
+    def __init__(self, method: nn.Module, layers: Mapping[str, nn.Module]) -> None:
+        self._method, self._layers = method, layers
+        wanted = {id(layer) for layer in layers.values()}
+        self._hung = [
+            (parent, attribute, child)
+            for parent in (method, *_model_of(method).modules())
+            for attribute, child in parent._modules.items()
+            if child is not None and any(id(below) in wanted for below in child.modules())
+        ]
+
+    def check(self) -> None:
+        """All of them are still there, if only inside a wrapper (DDP, torch.compile)."""
+        if all(parent._modules.get(name) is module for parent, name, module in self._hung):
+            return
+        present = {id(module) for module in _model_of(self._method).modules()}
+        gone = [name for name, layer in self._layers.items() if id(layer) not in present]
+        if gone:
+            raise TaskError(
+                f"The model no longer holds these layers that the method was built with: "
+                f"{', '.join(name or 'the model itself' for name in gone)}. What stands in their "
+                "place is not held. Change the model first and build a new method from it."
+            )
+
+
+def require_finite_weights(weights: Iterable[tuple[str, Tensor]]) -> None:
+    """Nothing is consolidated that has become NaN or infinite."""
+    broken = [name for name, weight in weights if not bool(weight.isfinite().all())]
+    if broken:
+        raise TaskError(
+            f"Cannot end the task: these parameters are not finite: {', '.join(broken)}. The "
+            "loss became NaN or infinite; lower the learning rate, clip gradients, or load "
+            "the last good state. What earlier tasks left is unchanged."
+        )
+
+
+def require_finite_penalty(total: Tensor) -> None:
+    """A penalty of NaN means that weights are."""
+    # on other devices the look would stall the queue; there the end of the task finds out
+    if total.device.type == "cpu" and not math.isfinite(total.item()):
+        raise TaskError(
+            f"The penalty is {total.item()}: some weights are not finite, or have moved too "
+            "far to be squared. The loss became NaN or infinite in an earlier step; lower "
+            "the learning rate or clip gradients."
+        )
+
+
+def check_importance(names: Sequence[str], values: Sequence[Tensor], source: str) -> None:
+    """Refuse an importance that is not finite, before anything is changed by it."""
+    broken = [name for name, v in zip(names, values, strict=True) if not bool(v.isfinite().all())]
+    if broken:
+        raise TaskError(
+            f"Cannot end the task: {source} gave an importance that is not finite to "
+            f"{', '.join(broken)}. Look for examples whose loss or gradient is not finite. What "
+            "earlier tasks left is unchanged."
+        )
+
+
+def check_setting(name: str, value: float, meaning: str, *, positive: bool = False) -> None:
+    """Refuse a number that is negative or not finite (`positive`: or zero)."""
+    if not math.isfinite(value) or value < 0 or (positive and value == 0):
+        least = "greater than 0" if positive else "0 or greater"
+        raise SettingError(f"`{name}` must be {least} and finite, got {value}. {meaning}")
+
+
+def _model_of(method: nn.Module) -> nn.Module:
+    model = method.model
+    assert isinstance(model, nn.Module)
+    return model

@@ -42,7 +42,7 @@ from uclearn.methods.contract import (
     lent,
 )
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.methods.parts.guards import (
+from uclearn.methods.parts.wrapper import (
     ModuleGuard,
     require_finite_penalty,
     require_finite_weights,
@@ -51,7 +51,7 @@ from uclearn.methods.parts.guards import (
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
 from uclearn.methods.ucl.growth import grow
 from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor, NormAnchor, UCLPenalty
-from uclearn.networks.heads import head_names, run_trunk
+from uclearn.networks import head_names, run_trunk
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 from uclearn.topology import Topology, trace

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 from uclearn.gaussian import GaussianLayer
-from uclearn.methods.parts.anchors import gradient_of
+from uclearn.methods.contract import gradient_of
 from uclearn.penalties import (
     Grip,
     add_hold_gradient,

@@ -21,14 +21,13 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
-from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, gradient_of, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.losses import Loss
-from uclearn.methods.parts.anchors import gradient_of
 from uclearn.methods.parts.fit import check_fit, fit
 from uclearn.methods.vcl.draws import WeightDraws
 from uclearn.methods.vcl.mean_field import MeanFieldLayer, Posterior, mean_field
-from uclearn.networks.heads import MultiHead, head_names
+from uclearn.networks import MultiHead, head_names
 from uclearn.penalties import add_kl_gradients, kl_and_gradients, known_gradient
 from uclearn.tasks.data import DataLike
 from uclearn.tasks.task import Task

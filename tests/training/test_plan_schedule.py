@@ -9,7 +9,7 @@ from tests.training.small import NAMES, small_method, small_plan, small_tasks
 from uclearn.methods.losses import cross_entropy
 from uclearn.training import Plan, learn
 from uclearn.training.loop import TaskLoop
-from uclearn.training.schedule import Advice, Schedule
+from uclearn.training.plan import Advice, Schedule
 
 
 def test_five_epochs_without_a_better_loss_divide_the_rates_by_three() -> None:

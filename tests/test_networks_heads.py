@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from uclearn.errors import TaskError
-from uclearn.networks.heads import MultiHead, head_names, run, run_trunk
+from uclearn.networks import MultiHead, head_names, run, run_trunk
 
 
 def two_heads(seed: int = 0) -> MultiHead:

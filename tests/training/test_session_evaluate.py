@@ -15,7 +15,7 @@ from uclearn.methods.contract import Method
 from uclearn.networks import mlp
 from uclearn.tasks import Task
 from uclearn.training import evaluate, predict
-from uclearn.training.evaluate import evaluate_all
+from uclearn.training.session import evaluate_all
 
 
 class Fixed(nn.Module):
