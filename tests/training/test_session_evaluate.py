@@ -9,12 +9,10 @@ import torch
 from torch import nn
 
 from tests.training.small import small_method, small_tasks
-from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
-from uclearn.networks import mlp
 from uclearn.tasks import Task
-from uclearn.training import evaluate, predict
+from uclearn.training import evaluate
 from uclearn.training.session import evaluate_all
 
 
@@ -44,18 +42,6 @@ def test_tasks_to_come_are_tried_with_one_head_only() -> None:
     method.begin_task(tasks[0])
     several = evaluate_all(method, tasks, 1)
     assert [math.isnan(score) for score in several] == [False, True, True]
-
-
-def test_draws_add_disagreement_and_leave_no_trace() -> None:
-    method = UCL(mlp(2, (16,), 3), torch.zeros(1, 2), sigma=0.5)
-    x = torch.randn(20, 2)
-    sure, unsure = predict(method, x, task=0), predict(method, x, task=0, draws=32)
-    assert torch.all(sure.disagreement == 0)
-    assert unsure.disagreement.mean() > 0.01
-    assert torch.allclose(unsure.probabilities.sum(1), torch.ones(20))
-    assert torch.equal(predict(method, x, task=0).probabilities, sure.probabilities)
-    entropy = -(unsure.probabilities * unsure.probabilities.log()).sum(1)
-    assert torch.allclose(unsure.entropy, entropy)
 
 
 def test_a_task_without_test_data_cannot_be_judged() -> None:
