@@ -24,8 +24,7 @@ from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import build
 from uclearn.networks import mlp, run
-from uclearn.runs.footprint import BYTES
-from uclearn.runs.params import parameter_table
+from uclearn.runs.params import BYTES, parameter_table
 from uclearn.storage.recorder import forget_peak, peak_memory
 from uclearn.tasks import Batch, Data, Task, iterate
 from uclearn.training import Plan

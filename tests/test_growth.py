@@ -7,7 +7,7 @@ import json
 from benchmarks.growth import AXES, PAGE, RECORDS, SETTINGS, tables
 from benchmarks.pages import filled
 from uclearn.methods.facts import Sizes
-from uclearn.runs.footprint import expected, methods_with_formula
+from uclearn.runs.params import expected, methods_with_formula
 
 
 def test_the_page_shows_the_records() -> None:

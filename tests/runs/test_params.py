@@ -8,8 +8,7 @@ from uclearn.methods.facts import Sizes
 from uclearn.methods.registry import METHODS
 from uclearn.networks import MultiHead
 from uclearn.paper.numbers import PARAMETERS
-from uclearn.runs.footprint import expected, methods_with_formula
-from uclearn.runs.params import count, parameter_table, sizes_with
+from uclearn.runs.params import count, expected, methods_with_formula, parameter_table, sizes_with
 from uclearn.runs.resolve import resolve
 from uclearn.tasks.benchmarks import BENCHMARKS, benchmark
 

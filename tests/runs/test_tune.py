@@ -17,7 +17,7 @@ from uclearn.methods.facts import Range
 from uclearn.runs import trials as one_trial
 from uclearn.runs.config import Configuration
 from uclearn.runs.resolve import preset_text, read_file, resolve
-from uclearn.runs.spaces import Choice
+from uclearn.runs.sweep import Choice
 from uclearn.runs.tune import SAMPLERS, Maker, Tuning, tune
 from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs, read_run, read_summary

@@ -11,9 +11,6 @@ from typing import Annotated, Any
 import typer
 
 from uclearn.cli import (
-    ablate,
-    benchmarks,
-    compare,
     data,
     doctor,
     learn,
@@ -75,27 +72,26 @@ def _everything(
     pass
 
 
-for module, panel in (
-    (run, LEARN),
-    (compare, LEARN),
-    (ablate, LEARN),
-    (sweep, LEARN),
-    (tune, LEARN),
-    (reproduce, LEARN),
-    (resume, LEARN),
-    (runs, LOOK),
-    (report, LOOK),
-    (params, LOOK),
-    (learn, USE),
-    (predict, USE),
-    (status, USE),
-    (benchmarks, PREPARE),
-    (presets, PREPARE),
-    (doctor, PREPARE),
+for command, panel in (
+    (run.run, LEARN),
+    (run.compare, LEARN),
+    (run.ablate, LEARN),
+    (sweep.sweep, LEARN),
+    (tune.tune, LEARN),
+    (reproduce.reproduce, LEARN),
+    (resume.resume, LEARN),
+    (runs.runs, LOOK),
+    (report.report, LOOK),
+    (params.params, LOOK),
+    (learn.learn, USE),
+    (predict.predict, USE),
+    (status.status, USE),
+    (presets.benchmarks, PREPARE),
+    (presets.presets, PREPARE),
+    (doctor.doctor, PREPARE),
 ):
-    name = module.__name__.rpartition(".")[2]
-    command = options.spelled_out(getattr(module, name))
-    app.command(name, cls=options.Command, rich_help_panel=panel)(command)
+    spelled_out = options.spelled_out(command)
+    app.command(command.__name__, cls=options.Command, rich_help_panel=panel)(spelled_out)
 app.add_typer(rl.app, name="rl", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=PREPARE)
 

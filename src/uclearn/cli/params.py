@@ -30,8 +30,7 @@ def params(
     values inside the network), and with --ranks what each process sends in a step.
     """
     from uclearn.paper.numbers import PARAMETERS
-    from uclearn.runs.footprint import BYTES
-    from uclearn.runs.params import parameter_table
+    from uclearn.runs.params import BYTES, parameter_table
 
     rows = parameter_table(benchmark, None if hidden is None else _widths(hidden))
     thousands = PARAMETERS.get(benchmark.removesuffix("-large"), {}) if hidden is None else {}

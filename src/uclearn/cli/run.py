@@ -1,4 +1,4 @@
-"""`uclearn run`: one method, one or several seeds."""
+"""`uclearn run`, `compare` and `ablate`: one method, several, or UCL without its parts."""
 
 from __future__ import annotations
 
@@ -68,3 +68,67 @@ def _stored(path: Path) -> RunConfig:
     if document is None:
         raise SettingError(f"The file {path} cannot be read: there is none.")
     return RunConfig.from_document(document.get("config"))
+
+
+def compare(
+    benchmark: options.Benchmark,
+    methods: Annotated[
+        str,
+        typer.Option(
+            metavar="all|NAME,NAME,...",
+            help="Which methods: {methods}; with a plus and one of {wrappers}, as vcl+coreset.",
+        ),
+    ] = "all",
+    seeds: options.Seeds = 3,
+    *,
+    chosen: options.Chosen,
+    making: options.MakingAnywhere,
+) -> None:
+    """Learn the same tasks with several methods and seeds, in parallel.
+
+    Run the same command again and only what is missing is made. Two at once share the work.
+    """
+    from uclearn.methods.registry import METHODS, parts
+    from uclearn.runs.resolve import resolve
+
+    launch = making.launch()
+    settings = chosen.gathered()
+    options.taken(settings, "benchmark", benchmark)
+    preset = options.taken(settings, "preset", chosen.preset) or "best"
+    given = METHODS.sound()[0] if methods == "all" else methods.split(",")
+    names = list(dict.fromkeys("+".join(parts(name.strip())) for name in given))
+    tuned = options.taken(settings, "method", None)
+    if tuned is not None and tuned not in names:
+        raise SettingError(f"The file is for `method` {tuned}, which is not compared: name it too.")
+    launch.make(
+        resolve(benchmark, name, preset=preset, seed=seed, overrides=settings, methods=names)
+        for seed in range(seeds)
+        for name in names
+    )
+
+
+def ablate(
+    benchmark: options.Benchmark,
+    seeds: options.Seeds = 3,
+    *,
+    chosen: options.Chosen,
+    making: options.Making,
+) -> None:
+    """What each ingredient of UCL is good for: the whole, and without one of three.
+
+    upper_freeze=false: a weight is held only by the node it leads to, not by the one it comes
+    from. freeze=false: large, certain weights are not frozen (equation 5). inflate=false:
+    uncertainty does not grow back, nothing is let go (equation 6).
+    """
+    from uclearn.paper.studies import ablations
+    from uclearn.runs.resolve import resolve
+
+    launch = making.launch()
+    settings = chosen.gathered()
+    preset = options.taken(settings, "preset", chosen.preset) or "best"
+    configs = [
+        resolve(benchmark, "ucl", preset=preset, seed=seed, overrides={**settings, **without})
+        for seed in range(seeds)
+        for without in ablations()
+    ]
+    launch.make(configs, f"ablation, {benchmark}")

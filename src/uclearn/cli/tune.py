@@ -73,7 +73,7 @@ def tune(
 
     from uclearn.cli.launch import typed, watching
     from uclearn.cli.sweep import first_tasks
-    from uclearn.runs.spaces import parse_space
+    from uclearn.runs.sweep import parse_space
     from uclearn.runs.tune import Maker, Tuning
     from uclearn.runs.tune import tune as search
 

@@ -21,8 +21,7 @@ from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import GridObserver, Result, run_all
 from uclearn.runs.job import Job
-from uclearn.runs.spaces import Space, default_space
-from uclearn.runs.sweep import FIRST_TASKS, Candidate, candidates, judge
+from uclearn.runs.sweep import FIRST_TASKS, Candidate, Space, candidates, default_space, judge
 from uclearn.session import StoppedError
 from uclearn.storage.files import FolderBusyError, FolderLock
 from uclearn.storage.records import read_run
@@ -38,7 +37,7 @@ class Tuning:
     benchmark: str
     method: str
     space: Space = field(default_factory=dict)
-    """Empty: the method's default, see `uclearn.runs.spaces`."""
+    """Empty: the method's default, see `uclearn.runs.sweep`."""
     preset: str = "best"
     tasks: int | None = FIRST_TASKS
     """Judged by the first so many; None: by all, which nobody can do who learns one by one."""

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from uclearn.errors import SettingError
 from uclearn.ranks import present
-from uclearn.runs.spaces import Space
+from uclearn.runs.sweep import Space
 from uclearn.runs.trials import Maker, Trial, Tuning, life, one_at_a_time
 from uclearn.storage.files import FolderBusyError
 

@@ -10,8 +10,8 @@ from uclearn.methods.registry import METHODS, WRAPPERS, facts
 from uclearn.paper.settings import GRIDS
 from uclearn.runs.config import PRESETS
 from uclearn.runs.resolve import preset_document
-from uclearn.runs.spaces import Choice, default_space, parse_space
 from uclearn.runs.supervised import SUPERVISED
+from uclearn.runs.sweep import Choice, default_space, parse_space
 from uclearn.runs.tune import Tuning
 from uclearn.tasks.benchmarks import BENCHMARKS
 

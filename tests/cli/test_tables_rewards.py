@@ -8,7 +8,7 @@ import pytest
 
 from tests.runs.small import placed
 from tests.runs.test_rl import quick, rewards_of
-from uclearn.cli.rewards import rewards_table
+from uclearn.cli.tables import rewards_table
 from uclearn.runs.grid import run_all
 from uclearn.storage.records import read_run
 
