@@ -33,6 +33,19 @@ class SimulatorError(UclearnError, RuntimeError):
     """A simulated environment is missing, unsuitable, or failed while it was stepped."""
 
 
+def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
+    """Refuse a `value` of the setting `name` that is none of the `choices`."""
+    known = tuple(choices)
+    if value not in known:
+        raise SettingError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+
+
+def check_count(name: str, value: int, meaning: str) -> None:
+    """Refuse a `value` below 1 of the setting `name`, which counts what `meaning` says."""
+    if value < 1:
+        raise SettingError(f"`{name}` must be at least 1, got {value}. It counts {meaning}.")
+
+
 def no_such(what: str, name: str, choices: Iterable[str]) -> str:
     """What to say of a `name` that is none of the `choices`.
 

@@ -130,9 +130,12 @@ def test_a_seed_means_the_same_bits_whatever_came_before(name: str) -> None:
 
 
 def test_seeds_and_neighbours_start_differently() -> None:
-    with Environments("Pendulum-v1", count=2, workers=1, seed=3) as environments:
-        default, same, other = (environments.reset(seed) for seed in (None, 3, 4))
-    assert np.array_equal(default, same)
+    with Environments("Pendulum-v1", count=2, workers=1) as environments:
+        default, zero, same, other = (
+            environments.reset(),
+            *(environments.reset(seed) for seed in (0, 3, 4)),
+        )
+    assert np.array_equal(default, zero)
     assert len(np.unique(np.concatenate([same, other]), axis=0)) == 4
     with Environments("Pendulum-v1", count=5, workers=2) as environments:
         assert np.array_equal(environments.reset(3)[:2], same)
@@ -192,8 +195,11 @@ def test_senseless_settings_are_refused() -> None:
         Environments("Pendulum-v1", count=0)
     with pytest.raises(SettingError, match="`workers` must be at least 1, got -1"):
         Environments("Pendulum-v1", workers=-1)
-    with pytest.raises(SettingError, match=r"`seed` must be a whole number from 0 .* got -3"):
-        Environments("Pendulum-v1", seed=-3)
+    with (
+        Environments("Pendulum-v1", count=1, workers=1) as environments,
+        pytest.raises(SettingError, match=r"`seed` must be a whole number from 0 .* got -3"),
+    ):
+        environments.reset(-3)
 
 
 def test_this_side_needs_neither_torch_nor_gymnasium() -> None:

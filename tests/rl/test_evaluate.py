@@ -27,7 +27,8 @@ def swing(observations: NDArray[np.float32]) -> NDArray[np.float32]:
 
 
 def test_returns_are_those_of_a_plain_loop() -> None:
-    played = play("Pendulum-v1", swing, episodes=3, seed=8)
+    with Environments("Pendulum-v1", count=3) as environments:
+        played = play(environments, swing, episodes=3, seed=8)
     for i, earned in enumerate(played):
         plain, total, over = gymnasium.make("Pendulum-v1"), 0.0, False
         own_seed = int(np.random.SeedSequence([8, i]).generate_state(1)[0])
@@ -99,7 +100,8 @@ def test_returns_are_those_of_the_exported_network() -> None:
         found = [judge.returns(method, task, normaliser, seed=4) for _ in range(2)]
     finally:
         judge.close()
-    expected = play(task.name, act, episodes=3, seed=4, workers=1).tolist()
+    with Environments(task.name, count=3, workers=1) as environments:
+        expected = play(environments, act, episodes=3, seed=4).tolist()
     assert found == [expected, expected]
     assert str(normaliser.state()) == before
     assert all(module.training for module in method.model.modules())

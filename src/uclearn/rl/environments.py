@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from uclearn.errors import SettingError, SimulatorError, TaskError
-from uclearn.rl.simulators import Episode, EpisodeCounter, Spaces, Transition
+from uclearn.rl.simulators import Episode, Spaces, Transition
 from uclearn.rl.workers import Worker
 
 
@@ -25,49 +25,41 @@ class Environments:
         name: an id that `gymnasium.make` knows, with Box spaces.
         count: how many environments.
         workers: how many processes they are spread over.
-        seed: where a `reset` without a seed starts.
 
     >>> with Environments("Pendulum-v1", count=3, workers=1) as environments:
     ...     environments.reset(seed=7).shape, environments.step(np.zeros((3, 1))).rewards.shape
     ((3, 3), (3,))
     """
 
-    def __init__(self, name: str, *, count: int = 128, workers: int = 2, seed: int = 0) -> None:
+    def __init__(self, name: str, *, count: int = 128, workers: int = 2) -> None:
         for argument, value in (("count", count), ("workers", workers)):
             if value < 1:
                 raise SettingError(f"`{argument}` must be at least 1, got {value}.")
-        self.name, self.count, self.seed = name, count, sound_seed(seed)
+        self.name, self.count = name, count
         bounds = [count * k // min(workers, count) for k in range(min(workers, count) + 1)]
         self._workers = [Worker(name, a, b - a) for a, b in pairwise(bounds)]
         with self._closed_on_error():
             self.spaces, *_ = [worker.spaces() for worker in self._workers]
         self._table = np.zeros(count, self.spaces.record())
-        self._tally = EpisodeCounter(count)
+        self.observation_size, self.action_size = self.spaces[:2]
+        self._returns, self._lengths = np.zeros(count), np.zeros(count, np.int64)
+        self._finished: list[Episode] = []
         self._begun = False
 
-    @property
-    def observation_size(self) -> int:
-        """Numbers in an observation."""
-        return self.spaces.observation_size
-
-    @property
-    def action_size(self) -> int:
-        """Numbers in an action."""
-        return self.spaces.action_size
-
-    def reset(self, seed: int | None = None) -> NDArray[np.float32]:
+    def reset(self, seed: int = 0) -> NDArray[np.float32]:
         """Start every environment anew, number i from (seed, i).
 
         Returns:
             The first observations, (count, observation_size).
         """
-        seed = self.seed if seed is None else sound_seed(seed)
+        if not 0 <= seed < 1 << 63:
+            raise SettingError(f"`seed` must be a whole number from 0 to 2^63 - 1, got {seed}.")
         workers = self._open()
         with self._closed_on_error():
             for worker in workers:
                 worker.reset(seed)
             self._receive()
-        self._tally.begin()
+        self._returns[:], self._lengths[:] = 0.0, 0  # the episodes cut here never finish
         self._begun = True
         return self._table["observations"].copy()
 
@@ -88,12 +80,17 @@ class Environments:
                 worker.step(acting, clipped)
             self._receive()
         transition = Transition(*(self._table[field].copy() for field in Transition._fields))
-        self._tally.add(transition, acting)
+        self._returns += transition.rewards
+        self._lengths += acting
+        for i in np.flatnonzero(transition.ended):
+            self._finished.append(Episode(float(self._returns[i]), int(self._lengths[i])))
+            self._returns[i], self._lengths[i] = 0.0, 0
         return transition
 
     def finished(self) -> list[Episode]:
         """The episodes completed since this was last asked."""
-        return self._tally.finished()
+        finished, self._finished = self._finished, []
+        return finished
 
     def close(self) -> None:
         """End the workers; harmless if they have ended already."""
@@ -150,13 +147,6 @@ def survey(names: Sequence[str]) -> dict[str, Spaces]:
 
 
 _SURVEYED: dict[str, Spaces] = {}
-
-
-def sound_seed(seed: int) -> int:
-    """A seed that workers understand."""
-    if not 0 <= seed < 1 << 63:
-        raise SettingError(f"`seed` must be a whole number from 0 to 2^63 - 1, got {seed}.")
-    return seed
 
 
 def sound_actions(name: str, actions: ArrayLike, shape: tuple[int, int]) -> NDArray[np.float32]:

@@ -22,33 +22,18 @@ Act = Callable[[NDArray[np.float32]], NDArray[np.float32]]
 """Raw observations (count, observation_size) to actions (count, action_size)."""
 
 
-def play(
-    environments: Environments | str,
-    act: Act,
-    *,
-    episodes: int = 10,
-    seed: int,
-    workers: int = 2,
-) -> NDArray[np.float64]:
+def play(environments: Environments, act: Act, *, episodes: int, seed: int) -> NDArray[np.float64]:
     """The raw returns of `episodes` episodes: the first of as many environments, (episodes,).
 
     The same seed means the same starts each time. An environment whose episode is over rests until
     the others are done.
 
     Args:
-        environments: where to play, at least `episodes` of them, all started anew; or a name, for
-            which they are built and closed again (keep them open if you evaluate often).
+        environments: where to play, at least `episodes` of them, all started anew.
         act: the policy, given the observations of all environments, also of those that rest.
         episodes: how many.
         seed: environment i starts from (seed, i).
-        workers: processes to build, if a name is given.
-
-    >>> play("Pendulum-v1", lambda shown: np.zeros((len(shown), 1)), episodes=2, seed=0).shape
-    (2,)
     """
-    if isinstance(environments, str):
-        with Environments(environments, count=episodes, workers=workers) as built:
-            return play(built, act, episodes=episodes, seed=seed)
     if not 1 <= episodes <= environments.count:
         raise SettingError(
             f"`episodes` must lie between 1 and the number of environments, {environments.count}, "

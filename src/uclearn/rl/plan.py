@@ -6,12 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, check_choice, check_count
 
 TimeLimits = Literal["bootstrap", "terminal"]
 Draws = Literal["forward", "rollout"]
 Portion = Literal["size", "count"]
-Divisor = Literal["size", "count"]
 
 
 @dataclass(frozen=True)
@@ -49,9 +48,7 @@ class PPOPlan:
             importance.
         evaluation_episodes: of every task seen so far, at each evaluation.
         renew_every: iterations between evaluations. There a checkpoint is written and all
-            environments begin anew, from a seed that follows from `seed`, task and iteration: a
-            simulator cannot be saved, and so a resumed run goes on exactly as an undisturbed one.
-            The episodes that are cut there count as cut by a time limit.
+            environments begin anew (see `uclearn.rl.session`).
         seed: environments, actions, order of examples; network and method have seeds of their own.
     """
 
@@ -73,7 +70,7 @@ class PPOPlan:
     adam_epsilon: float = 1e-5
     clip_norm: float | None = 0.5
     draws: Draws = "forward"
-    penalty_divisor: Divisor = "size"
+    penalty_divisor: Portion = "size"
     consolidation_rollouts: int = 1
     evaluation_episodes: int = 10
     renew_every: int = 20
@@ -81,10 +78,7 @@ class PPOPlan:
 
     def __post_init__(self) -> None:
         for name, meaning in _COUNTS.items():
-            if getattr(self, name) < 1:
-                raise SettingError(
-                    f"`{name}` must be at least 1, got {getattr(self, name)}. It counts {meaning}."
-                )
+            check_count(name, getattr(self, name), meaning)
         for name in ("lr", "adam_epsilon", "clip"):
             if not (getattr(self, name) > 0 and math.isfinite(getattr(self, name))):
                 raise SettingError(
@@ -96,14 +90,8 @@ class PPOPlan:
                     f"`{name}` must lie between 0 and 1, got {getattr(self, name)}. The paper uses "
                     "0.99 for gamma and 0.95 for smoothing."
                 )
-        for name, choices in _CHOICES.items():
-            if getattr(self, name) not in choices:
-                raise SettingError(
-                    f"`{name}` must be one of {', '.join(choices)}, got {getattr(self, name)!r}."
-                )
-        self._check_sizes()
-
-    def _check_sizes(self) -> None:
+        for name, kind in _CHOICES.items():
+            check_choice(name, getattr(self, name), get_args(kind))
         if self.steps_per_task < self.rollout_size:
             raise SettingError(
                 f"`steps_per_task` must hold at least one rollout, {self.environments} environments"
@@ -132,7 +120,7 @@ class PPOPlan:
 
     @property
     def minibatch_size(self) -> int:
-        """RolloutBatch of one move of the optimiser.
+        """Examples of one move of the optimiser.
 
         >>> PPOPlan().minibatch_size, PPOPlan(minibatch_is="count").minibatch_size
         (64, 128)
@@ -157,9 +145,9 @@ _COUNTS = {
     "evaluation_episodes": "episodes of each task",
     "renew_every": "iterations between evaluations",
 }
-_CHOICES: dict[str, tuple[str, ...]] = {
-    "minibatch_is": get_args(Portion),
-    "time_limits": get_args(TimeLimits),
-    "draws": get_args(Draws),
-    "penalty_divisor": get_args(Divisor),
+_CHOICES = {
+    "minibatch_is": Portion,
+    "time_limits": TimeLimits,
+    "draws": Draws,
+    "penalty_divisor": Portion,
 }

@@ -16,7 +16,7 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import SettingError, TaskError, check_choice
 from uclearn.networks import MultiHead, he_start
 
 Activation = Literal["tanh", "relu"]
@@ -152,7 +152,19 @@ class ActorCritic(MultiHead):
         start: Start = "he",
         seed: int = 0,
     ) -> None:
-        _check_settings(hidden, activation, trunk, spread, values, start)
+        if not hidden or min(hidden) < 1:
+            raise SettingError(
+                f"`hidden` must hold the width of at least one hidden layer, got {tuple(hidden)}. "
+                "The paper uses (16, 16)."
+            )
+        for name, value, kind in (
+            ("activation", activation, Activation),
+            ("trunk", trunk, Trunk),
+            ("spread", spread, Spread),
+            ("values", values, Values),
+            ("start", start, Start),
+        ):
+            check_choice(name, value, get_args(kind))
         generator = torch.Generator().manual_seed(seed)
         sizes = (width, *hidden)
         actor = _layers(sizes, activation, start, generator)
@@ -168,12 +180,11 @@ class ActorCritic(MultiHead):
         value = self.head(0).value if shares else nn.Linear(self.features, 1)
         head = ActionHead(self.features, outputs, self.spread, value)
         _draw(head, _SMALL, generator)
-        if isinstance(head.log_std, nn.Linear):
-            _draw(head.log_std, _SMALL, generator)
-        nn.init.constant_(
-            head.log_std.bias if isinstance(head.log_std, nn.Linear) else head.log_std,
-            self.initial_log_std,
-        )
+        log_std = head.log_std
+        if isinstance(log_std, nn.Linear):
+            _draw(log_std, _SMALL, generator)
+            log_std = log_std.bias
+        nn.init.constant_(log_std, self.initial_log_std)
         if not shares:
             _draw(value, 1.0, generator)
         self.heads.append(head.to(next(self.trunk.parameters())))
@@ -217,27 +228,3 @@ def _draw(layer: nn.Linear, gain: float, generator: torch.Generator) -> None:
     """Orthogonal weights of that gain, zero biases."""
     nn.init.orthogonal_(layer.weight, gain, generator=generator)
     nn.init.zeros_(layer.bias)
-
-
-def _check_settings(
-    hidden: Sequence[int],
-    activation: Activation,
-    trunk: Trunk,
-    spread: Spread,
-    values: Values,
-    start: Start,
-) -> None:
-    if not hidden or min(hidden) < 1:
-        raise SettingError(
-            f"`hidden` must hold the width of at least one hidden layer, got {tuple(hidden)}. The "
-            "paper uses (16, 16)."
-        )
-    for name, value, choices in (
-        ("activation", activation, get_args(Activation)),
-        ("trunk", trunk, get_args(Trunk)),
-        ("spread", spread, get_args(Spread)),
-        ("values", values, get_args(Values)),
-        ("start", start, get_args(Start)),
-    ):
-        if value not in choices:
-            raise SettingError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")

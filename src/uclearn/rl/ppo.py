@@ -11,6 +11,7 @@ method's hooks in the order in which supervised training calls them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -83,16 +84,7 @@ def ppo_step(
     optimizer: torch.optim.Optimizer,
     parameters: Sequence[nn.Parameter],
 ) -> Losses:
-    """One move of the optimiser.
-
-    Args:
-        method: what learns.
-        batch: the mini-batch.
-        step: where the loop stands.
-        plan: how.
-        optimizer: which moves
-        parameters: these; their gradient is clipped.
-    """
+    """One move of the optimiser; the gradient of its `parameters` is clipped."""
     method.begin_step(step)
     outputs = method.model(batch.observations, task=step.task)
     found = losses(outputs, batch, plan.clip, plan.clip_value)
@@ -147,18 +139,13 @@ def minibatches(rollout: RolloutBatch, size: int, order: torch.Generator) -> Ite
 
 @torch.no_grad()
 def _summary(done: Sequence[Losses], plan: PPOPlan) -> UpdateSummary:
-    ratios = torch.cat([found.ratio for found in done])
-    summary = UpdateSummary(
-        policy_loss=float(torch.stack([found.policy for found in done]).mean()),
-        value_loss=float(torch.stack([found.value for found in done]).mean()),
-        entropy=float(torch.stack([found.entropy for found in done]).mean()),
-        clipped=float(((ratios - 1).abs() > plan.clip).float().mean()),
-    )
-    for name in ("policy_loss", "value_loss"):
-        if not torch.isfinite(torch.tensor(getattr(summary, name))):
+    *parts, ratios = zip(*done, strict=True)
+    policy, value, entropy = (float(torch.stack(part).mean()) for part in parts)
+    for name, loss in (("policy", policy), ("value", value)):
+        if not math.isfinite(loss):
             raise TaskError(
-                f"The {name.replace('_', ' ')} became {getattr(summary, name)}. Lower `lr` (now "
-                f"{plan.lr:g}) or `clip_norm`, or look at the environment for observations and "
-                "rewards without bounds."
+                f"The {name} loss became {loss}. Lower `lr` (now {plan.lr:g}) or `clip_norm`, or "
+                "look at the environment for observations and rewards without bounds."
             )
-    return summary
+    clipped = ((torch.cat(ratios) - 1).abs() > plan.clip).float().mean()
+    return UpdateSummary(policy, value, entropy, float(clipped))

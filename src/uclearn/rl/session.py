@@ -15,6 +15,7 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from hashlib import blake2b
 from pathlib import Path
@@ -59,12 +60,12 @@ def learn(
         observer: told what happens, for display: task, step, iteration, evaluation, saved,
             resumed, finished.
     """
-    # a layer of the user's own may draw from torch's generator: it is seeded, then given back
-    with _Learning(method, sequence, plan) as work:
-        events = EventSink(journal, observer)
-        signals = (signal.SIGINT, signal.SIGTERM)
+    work = _Learning(method, sequence, plan)
+    events = EventSink(journal, observer)
+    signals = (signal.SIGINT, signal.SIGTERM)
+    with closing(work.evaluator):
         Session(work, folder, events, seed=plan.seed, stop_signals=signals).run()
-        return work.outcome
+    return work.outcome
 
 
 class _Learning:
@@ -83,12 +84,6 @@ class _Learning:
         self.normalisers: list[Normaliser] = []
         self.outcome = Outcome()
         self.evaluator = Evaluator(self.width, plan)
-
-    def __enter__(self) -> _Learning:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.evaluator.close()
 
     @property
     def done(self) -> bool:
@@ -161,7 +156,17 @@ class _Learning:
                 **asdict(found),
             },
         )
-        self._tell_step(task, time.monotonic() - begin, events)
+        seconds = time.monotonic() - begin
+        done = self.index * self.plan.iterations + self.iteration
+        events.tell(
+            "step",
+            task=task.index,
+            iteration=self.iteration,
+            iterations=self.plan.iterations,
+            steps=self._steps(),
+            steps_per_second=self.plan.rollout_size / max(seconds, 1e-9),
+            progress=done / (len(self.tasks) * self.plan.iterations),
+        )
 
     def _end_task(self, collector: Collector, task: Task) -> None:
         """Consolidate, by what the finished policy does with its mean weights."""
@@ -238,19 +243,5 @@ class _Learning:
         elif self.optimizer is not None:
             self.optimizer.load_state_dict(state["optimizer"])
 
-    # -- who is told -----------------------------------------------------------------------
-
     def _steps(self) -> int:
         return (self.index * self.plan.iterations + self.iteration) * self.plan.rollout_size
-
-    def _tell_step(self, task: Task, seconds: float, events: EventSink) -> None:
-        done = self.index * self.plan.iterations + self.iteration
-        events.tell(
-            "step",
-            task=task.index,
-            iteration=self.iteration,
-            iterations=self.plan.iterations,
-            steps=self._steps(),
-            steps_per_second=self.plan.rollout_size / max(seconds, 1e-9),
-            progress=done / (len(self.tasks) * self.plan.iterations),
-        )

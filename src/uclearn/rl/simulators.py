@@ -12,7 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from uclearn.errors import SimulatorError
 from uclearn.rl.catalogue import SEQUENCES
@@ -80,10 +80,6 @@ def _missing(name: str, error: Exception, package: str | None) -> SimulatorError
     return SimulatorError(
         f"The environment {name!r} needs a package that is not installed ({error}). {remedy}"
     )
-
-
-if TYPE_CHECKING:
-    import gymnasium
 
 
 class Spaces(NamedTuple):
@@ -170,36 +166,3 @@ class Episode(NamedTuple):
     return_: float
     """The sum of its raw rewards."""
     length: int
-
-
-class EpisodeCounter:
-    """Adds up the episodes of `count` environments from their transitions.
-
-    >>> tally = EpisodeCounter(1)
-    >>> shown, no, yes = np.zeros((1, 2), np.float32), np.array([False]), np.array([True])
-    >>> tally.add(Transition(shown, np.array([2.0], np.float32), no, no, shown))
-    >>> tally.add(Transition(shown, np.array([3.0], np.float32), yes, no, shown))
-    >>> tally.finished()
-    [Episode(return_=5.0, length=2)]
-    """
-
-    def __init__(self, count: int) -> None:
-        self._returns, self._lengths = np.zeros(count), np.zeros(count, np.int64)
-        self._finished: list[Episode] = []
-
-    def begin(self) -> None:
-        """All environments start anew: what is not finished by now never will be."""
-        self._returns[:], self._lengths[:] = 0.0, 0
-
-    def add(self, transition: Transition, active: ArrayLike = True) -> None:
-        """Count a step, of the environments that took it: `active`, (count,)."""
-        self._returns += transition.rewards
-        self._lengths += np.asarray(active)
-        for i in np.flatnonzero(transition.ended):
-            self._finished.append(Episode(float(self._returns[i]), int(self._lengths[i])))
-            self._returns[i], self._lengths[i] = 0.0, 0
-
-    def finished(self) -> list[Episode]:
-        """The episodes completed since this was last asked."""
-        finished, self._finished = self._finished, []
-        return finished

@@ -237,31 +237,24 @@ def send_json(answers: BinaryIO, letter: bytes, content: dict[str, Any]) -> None
     answers.flush()
 
 
-class _Streams:
-    """The three standard streams, out of reach of simulators, whose own prints go nowhere."""
-
-    def __init__(self) -> None:
-        self.orders, self.answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
-        self.last_words = os.dup(2)
-        with Path(os.devnull).open("r+b") as nowhere:
-            for stream in (0, 1, 2):
-                os.dup2(nowhere.fileno(), stream)
-
-
 def main() -> None:
     """The worker's life."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who gives the orders
-    streams = _Streams()
-    faulthandler.enable(streams.last_words)
+    orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    last_words = os.dup(2)
+    with Path(os.devnull).open("r+b") as nowhere:  # where simulators' own prints go
+        for stream in (0, 1, 2):
+            os.dup2(nowhere.fileno(), stream)
+    faulthandler.enable(last_words)
     try:
-        serve(streams.orders, streams.answers)
+        serve(orders, answers)
     except UclearnError as error:
         refusal = {"kind": type(error).__name__, "message": str(error)}
-        send_json(streams.answers, b"E", refusal)
+        send_json(answers, b"E", refusal)
     except BrokenPipeError:
         os._exit(0)  # nobody is left to answer to
     except Exception:
-        os.write(streams.last_words, traceback.format_exc()[-4000:].encode())
+        os.write(last_words, traceback.format_exc()[-4000:].encode())
         raise
 
 

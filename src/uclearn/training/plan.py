@@ -10,7 +10,7 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, check_choice, check_count
 from uclearn.storage.records import without_later_defaults
 
 OptimizerName = Literal["adam", "sgd"]
@@ -59,20 +59,20 @@ class Plan:
     checkpoint_seconds: float = 30.0
 
     def __post_init__(self) -> None:
-        _at_least("epochs", self.epochs, 1, "passes over each task's data")
-        _at_least("batch_size", self.batch_size, 1, "examples per step")
+        check_count("epochs", self.epochs, "passes over each task's data")
+        check_count("batch_size", self.batch_size, "examples per step")
         if not (self.lr > 0 and math.isfinite(self.lr)):
             raise SettingError(f"`lr` must be positive and finite, got {self.lr}.")
         if self.patience is not None:
-            _at_least("patience", self.patience, 1, "epochs to wait for a better validation loss")
+            check_count("patience", self.patience, "epochs to wait for a better validation loss")
         if not self.factor > 1:
             raise SettingError(
                 f"`factor` must be greater than 1, got {self.factor}. Learning rates are divided "
                 "by it when the validation loss has stopped falling."
             )
-        _one_of("optimizer", self.optimizer, get_args(OptimizerName))
-        _one_of("select_by", self.select_by, get_args(Selection))
-        _one_of("precision", self.precision, get_args(Precision))
+        check_choice("optimizer", self.optimizer, get_args(OptimizerName))
+        check_choice("select_by", self.select_by, get_args(Selection))
+        check_choice("precision", self.precision, get_args(Precision))
 
     def identity(self) -> dict[str, Any]:
         """What decides the result, to be compared with what a checkpoint was made by."""
@@ -99,16 +99,6 @@ class Plan:
                 fused=True,
             )
         return torch.optim.Adam(groups, lr=self.lr, weight_decay=self.weight_decay, fused=True)
-
-
-def _at_least(name: str, value: int, least: int, meaning: str) -> None:
-    if value < least:
-        raise SettingError(f"`{name}` must be at least {least}, got {value}. It counts {meaning}.")
-
-
-def _one_of(name: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise SettingError(f"`{name}` must be one of {', '.join(choices)}, got {value!r}.")
 
 
 class Advice(Enum):
