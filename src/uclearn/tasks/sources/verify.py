@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -96,7 +97,7 @@ def _content_status(entry: DataSet, base: Path) -> tuple[State, str]:
     if entry.content is None:
         return "unchecked", "no checksum is known for these files"
     try:
-        found = _CONTENT[entry.name](base)
+        found = content_of(*_CONTENT[entry.name](base))
     except DataError as error:
         return "damaged", str(error)
     if found != entry.content:
@@ -104,14 +105,7 @@ def _content_status(entry: DataSet, base: Path) -> tuple[State, str]:
     return "verified", str(base)
 
 
-def _notmnist_content(base: Path) -> str:
-    examples = notmnist.load("small", base)
-    return content_of(examples.inputs, examples.labels)
-
-
-def _omniglot_content(base: Path) -> str:
-    drawings = omniglot.load(base)
-    return content_of(drawings.inputs, drawings.alphabets, drawings.characters)
-
-
-_CONTENT = {"notmnist-small": _notmnist_content, "omniglot": _omniglot_content}
+_CONTENT: dict[str, Callable[[Path], tuple[Tensor, ...]]] = {
+    "notmnist-small": lambda base: notmnist.load("small", base)[:2],
+    "omniglot": lambda base: omniglot.load(base)[:3],
+}
