@@ -136,7 +136,7 @@ def mlp(
         layers += [nn.Dropout(dropout)] if dropout else []
     if outputs is not None:
         layers.append(nn.Linear(hidden[-1] if hidden else inputs, outputs))
-    trunk = he_start(nn.Sequential(*layers), torch.Generator().manual_seed(seed))
+    trunk = _drawn(layers, seed)
     return trunk if outputs is not None else MultiHead(trunk, hidden[-1], seed)
 
 
@@ -152,34 +152,31 @@ def cifar_network(*, seed: int = 0) -> MultiHead:
     >>> sum(p.numel() for p in net.parameters())
     839822
     """
-    layers: list[nn.Module] = []
-    before = 3
-    for channels in (32, 64, 128):
-        for _ in range(2):
-            layers += [nn.Conv2d(before, channels, 3, padding=1), nn.ReLU()]
-            before = channels
-        layers += [nn.MaxPool2d(2), nn.Dropout(0.25)]
-    layers += [nn.Flatten(), nn.Linear(128 * 4 * 4, 256), nn.ReLU(), nn.Dropout(0.5)]
-    return _with_heads(layers, 256, seed)
+    layers = _convolutions((3, 32, 64, 128), padding=1, dropout=0.25)
+    layers += [nn.Linear(128 * 4 * 4, 256), nn.ReLU(), nn.Dropout(0.5)]
+    return MultiHead(_drawn(layers, seed), 256, seed)
 
 
 def omniglot_network(*, seed: int = 0) -> MultiHead:
     """Four convolutions for (1, 28, 28) drawings (supplement, table 2); 4 x 4 x 64 values enter
     each head."""
+    return MultiHead(_drawn(_convolutions((1, 64, 64)), seed), 64 * 4 * 4, seed)
+
+
+def _convolutions(
+    channels: Sequence[int], padding: int = 0, dropout: float = 0.0
+) -> list[nn.Module]:
+    """Blocks of two 3 x 3 convolutions and a pooling, flattened behind the last."""
     layers: list[nn.Module] = []
-    before = 1
-    for _ in range(2):
-        for _ in range(2):
-            layers += [nn.Conv2d(before, 64, 3), nn.ReLU()]
-            before = 64
-        layers.append(nn.MaxPool2d(2))
-    layers.append(nn.Flatten())
-    return _with_heads(layers, 64 * 4 * 4, seed)
+    for before, after in itertools.pairwise(channels):
+        for width in (before, after):
+            layers += [nn.Conv2d(width, after, 3, padding=padding), nn.ReLU()]
+        layers += [nn.MaxPool2d(2), *([nn.Dropout(dropout)] if dropout else [])]
+    return [*layers, nn.Flatten()]
 
 
-def _with_heads(layers: list[nn.Module], features: int, seed: int) -> MultiHead:
-    trunk = he_start(nn.Sequential(*layers), torch.Generator().manual_seed(seed))
-    return MultiHead(trunk, features, seed)
+def _drawn(layers: list[nn.Module], seed: int) -> nn.Module:
+    return he_start(nn.Sequential(*layers), torch.Generator().manual_seed(seed))
 
 
 def he_start(network: nn.Module, generator: torch.Generator) -> nn.Module:

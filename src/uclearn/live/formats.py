@@ -15,7 +15,7 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError
+from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError, check_choice
 from uclearn.surgery.resize import tensors
 
 Format = Literal["torch", "onnx"]
@@ -30,10 +30,8 @@ def chosen_format(path: str | Path | None, format: Format | None) -> Format | No
     >>> chosen_format("model.onnx", None)
     'onnx'
     """
-    if format is not None and format not in get_args(Format):
-        raise SettingError(
-            f"`format` must be one of {', '.join(get_args(Format))}, got {format!r}."
-        )
+    if format is not None:
+        check_choice("format", format, get_args(Format))
     if path is None:
         return None
     suffix = Path(path).suffix

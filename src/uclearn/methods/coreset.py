@@ -16,7 +16,7 @@ from typing import Any, Literal, Unpack
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import SettingError, TaskError, check_choice
 from uclearn.methods.contract import Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.fit import check_fit, fit
@@ -179,8 +179,7 @@ def _check_settings(size: int, choice: Choice) -> None:
         raise SettingError(
             f"`size` must be at least 1, got {size}. It is the examples withheld of each task."
         )
-    if choice not in CHOICES:
-        raise SettingError(f"`choice` must be one of {', '.join(CHOICES)}, got {choice!r}.")
+    check_choice("choice", choice, CHOICES)
 
 
 Choice = Literal["random", "k-center"]

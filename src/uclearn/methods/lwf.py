@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import SettingError, TaskError, check_choice
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.networks import MultiHead, run_trunk
@@ -234,10 +234,7 @@ def _check_settings(strength: float, temperature: float, outputs: Outputs) -> No
             f"`temperature` must be positive and finite, got {temperature}. It softens the "
             "probabilities that are compared; the paper uses 2."
         )
-    if outputs not in get_args(Outputs):
-        raise SettingError(
-            f"`outputs` must be one of {', '.join(get_args(Outputs))}, got {outputs!r}."
-        )
+    check_choice("outputs", outputs, get_args(Outputs))
 
 
 class OutputCache:

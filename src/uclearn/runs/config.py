@@ -38,7 +38,7 @@ from pydantic import (
     field_validator,
 )
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, check_choice
 from uclearn.methods.registry import build, class_of, facts, keywords, parts
 from uclearn.networks import mlp
 from uclearn.paper.settings import Values
@@ -51,8 +51,7 @@ LARGEST_SEED = 2**31 - 1
 
 def check_preset(name: str) -> None:
     """Refuse a preset that there is not."""
-    if name not in PRESETS:
-        raise SettingError(f"`preset` must be one of {', '.join(PRESETS)}, got {name!r}.")
+    check_choice("preset", name, PRESETS)
 
 
 FROM_THE_RUN = ("seed", "closed_form", "tasks")

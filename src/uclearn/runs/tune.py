@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, check_choice
 from uclearn.ranks import present
 from uclearn.runs.sweep import Space
 from uclearn.runs.trials import Maker, Trial, Tuning, life, one_at_a_time
@@ -63,8 +63,7 @@ def tune(
         storage: the URL of a database as Optuna takes it; None: an SQLite file in the folder.
         prune: stop trials that do worse than the median after their first tasks.
     """
-    if sampler not in SAMPLERS:
-        raise SettingError(f"`sampler` must be one of {', '.join(SAMPLERS)}, got {sampler!r}.")
+    check_choice("sampler", sampler, SAMPLERS)
     if present().size > 1:
         raise SettingError("`tune` is made by one process: start it without torchrun.")
     with _quiet() as optuna:
