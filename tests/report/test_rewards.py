@@ -19,10 +19,10 @@ from uclearn.report.rewards import (
     cumulative_by_seed,
     final_rewards,
     ranges,
+    rewards_headline,
     yardstick,
     yardstick_of,
 )
-from uclearn.report.sections.rewards import rewards_headline
 
 
 def earned(returns: list[list[float]], seed: int = 0) -> Rewards:

@@ -223,20 +223,12 @@ _CIFAR: dict[str, Grid] = {
 }
 _OMNIGLOT: dict[str, Grid] = {
     **_CIFAR,
-    "ucl": {
-        "ucl.beta": (0.00001, 0.0001, 0.001, 0.01),
-        "ucl.ratio": (0.5, 0.125),
-        "ucl.lr_sigma": (0.01, 0.02),
-    },
+    "ucl": {**_CIFAR["ucl"], "ucl.beta": (0.00001, 0.0001, 0.001, 0.01)},
 }
 GRIDS: dict[str, dict[str, Grid]] = {
-    "permuted-mnist": _MLP,
-    "row-permuted-mnist": _MLP,
-    "split-mnist": _MLP,
-    "split-notmnist": _MLP,
-    "split-notmnist-large": _MLP,
-    "split-cifar100": _CIFAR,
-    "split-cifar10-100": _CIFAR,
+    **dict.fromkeys(("permuted-mnist", "row-permuted-mnist", "split-mnist"), _MLP),
+    **dict.fromkeys(("split-notmnist", "split-notmnist-large"), _MLP),
+    **dict.fromkeys(("split-cifar100", "split-cifar10-100"), _CIFAR),
     "omniglot": _OMNIGLOT,
 }
 """What the authors tried (supplement 5.1.1), by benchmark and method."""

@@ -89,9 +89,8 @@ def _deep(name: str, epochs: int) -> Iterable[Curve]:
         yield Curve(name, method, budget, 3)
 
 
-def _short_ablations(name: str, epochs: int, seeds: int) -> Iterable[Curve]:
-    for switches in ablations():
-        yield Curve(name, "ucl", {"plan.epochs": epochs, **switches}, seeds)
+def _ablations(name: str, seeds: int, budget: dict[str, Any]) -> tuple[Curve, ...]:
+    return tuple(Curve(name, "ucl", {**budget, **switches}, seeds) for switches in ablations())
 
 
 def _networks(name: str, epochs: int, seeds: int, data: dict[str, Any]) -> Iterable[Curve]:
@@ -119,8 +118,8 @@ STAGES: dict[str, Study] = {
     "ablations": Study(
         "UCL without one of its terms",
         (
-            *_short_ablations("permuted-mnist", epochs=5, seeds=5),
-            *_short_ablations("split-cifar100", epochs=10, seeds=1),
+            *_ablations("permuted-mnist", 5, {"plan.epochs": 5}),
+            *_ablations("split-cifar100", 1, {"plan.epochs": 10}),
         ),
         "5 epochs per task on Permuted MNIST, 10 on Split CIFAR-100, where the paper has Split "
         "CIFAR-10/100.",
@@ -153,10 +152,6 @@ def _methods(benchmarks: Sequence[str], methods: Sequence[str]) -> tuple[Curve, 
     return tuple(Curve(name, method, {}, _seeds(name)) for name in benchmarks for method in methods)
 
 
-def _ablations(name: str) -> tuple[Curve, ...]:
-    return tuple(Curve(name, "ucl", switches, _seeds(name)) for switches in ablations())
-
-
 def _initialisations(names: Sequence[str]) -> tuple[Curve, ...]:
     return tuple(
         Curve(name, "ucl", overrides, _seeds(name))
@@ -169,16 +164,16 @@ _SMALL = "On notMNIST small; the paper has notMNIST large."
 STUDIES: dict[str, Study] = {
     "figure-3": Study(
         "Permuted and Row Permuted MNIST, average accuracy",
-        _methods(("permuted-mnist", "row-permuted-mnist"), _MLP_METHODS),
+        _methods(_PERMUTED, _MLP_METHODS),
     ),
     "figure-4": Study(
         "Histograms of standard deviations on Permuted MNIST",
         _methods(("permuted-mnist",), ("ucl",)),
     ),
-    "figure-5": Study("Ablation on Permuted MNIST", _ablations("permuted-mnist")),
+    "figure-5": Study("Ablation on Permuted MNIST", _ablations("permuted-mnist", SEEDS_MLP, {})),
     "figure-6": Study(
         "Split MNIST and Split notMNIST",
-        _methods(("split-mnist", "split-notmnist"), _MLP_METHODS),
+        _methods(_SPLIT, _MLP_METHODS),
         _SMALL,
     ),
     "figure-7": Study(
@@ -187,14 +182,16 @@ STUDIES: dict[str, Study] = {
     ),
     "supplement-1": Study(
         "Constant and adaptive initialisation, Permuted and Row Permuted MNIST",
-        _initialisations(("permuted-mnist", "row-permuted-mnist")),
+        _initialisations(_PERMUTED),
     ),
     "supplement-2": Study(
         "Constant and adaptive initialisation, Split MNIST and Split notMNIST",
-        _initialisations(("split-mnist", "split-notmnist")),
+        _initialisations(_SPLIT),
         _SMALL,
     ),
-    "supplement-3": Study("Ablation on Split CIFAR-10/100", _ablations("split-cifar10-100")),
+    "supplement-3": Study(
+        "Ablation on Split CIFAR-10/100", _ablations("split-cifar10-100", SEEDS_CNN, {})
+    ),
     **STAGES,
 }
 """By the name of the figure or stage. The paper's Table 1 needs no run: see `params`."""

@@ -1,10 +1,10 @@
 """One HTML page from the records of runs, that needs nothing but itself: no network, no torch.
 
 Read in this order: `settings`, `labels` and `groups` (from folders to runs that may be compared),
-`rewards` (what was earned while acting); `html` and `chart` (how anything is shown), `sections`
-(what is shown) and `page`; `claims` and `markdown` for tables without figures; `live_page` for a
-model in use, from its journal. What the numbers mean is defined in `uclearn.measures`, what the
-paper says stands in `uclearn.paper`.
+`html` and `chart` (how anything is shown), `sections` and `rewards` (what is shown, of tasks to
+classify and of tasks to act in) and `page`; `claims` and `markdown` for tables without figures;
+`live_page` for a model in use, from its journal. What the numbers mean is defined in
+`uclearn.measures`, what the paper says stands in `uclearn.paper`.
 """
 
 from collections.abc import Sequence

@@ -37,7 +37,7 @@ _ABSENT = object()
 _ABLATED = "switches that are off"
 # The same for all groups that stand beside each other, or said in another way.
 _OF_THE_DATA = {"judge", "split_after_augmentation", "copies"}
-_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks"} | _OF_THE_DATA
+_NOT_IN_LABELS = {"benchmark", "method", "scale", "tasks", *_OF_THE_DATA, *ABLATIONS}
 
 
 def method_name(method: str) -> str:
@@ -171,7 +171,6 @@ def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
     if len(rivals) > 1 and len(set(presets)) == len(presets):
         return [f"preset {config.get('preset')}"]  # says in a word what all the settings would
     keys = [key for key in differing_keys(rivals) if last_word(key) not in _NOT_IN_LABELS]
-    keys = [key for key in keys if last_word(key) not in ABLATIONS]
     telling = _telling(keys, rivals)
     others = [key for key in keys if key not in telling]
     shown = [*telling, *others][: max(_FEWEST_DIFFERENCES, len(telling))]
@@ -203,9 +202,6 @@ def _telling(keys: Sequence[str], rivals: Sequence[Config]) -> list[str]:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    seen: Counter[str] = Counter()
-    unique = []
-    for name in names:
-        seen[name] += 1
-        unique.append(name if seen[name] == 1 else f"{name} no. {seen[name]}")
-    return unique
+    counts = [names[: k + 1].count(name) for k, name in enumerate(names)]
+    pairs = zip(names, counts, strict=True)
+    return [name if count == 1 else f"{name} no. {count}" for name, count in pairs]

@@ -5,11 +5,12 @@ heading of its own if it has one: what was asked and how it was run, in words; a
 the runs.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
+from uclearn.measures.accuracy import known
 from uclearn.measures.statistics import Estimate, estimate
 from uclearn.paper.numbers import published
 from uclearn.report.claims import Claim, claims, reward_claims, spreads
@@ -40,6 +41,16 @@ ABOUT_NAME = "about.md"
 _AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
 """The methods in the table of all sections: UCL and what it is compared with most."""
 
+_PREFACE = (
+    "Written by `uclearn report` from the records of the runs; no number is typed by hand. "
+    "Average accuracy after the last task: the mean over seeds, ± half the width of its 95 % "
+    "interval (Student’s t); one seed gives none. *Learned* is the accuracy on each task right "
+    "after it was learned, *forgot* how much of that is lost at the end, both on average. "
+    "*Points* are percentage points against the reference (marked), paired by seed, with their "
+    "95 % interval. The paper: “Uncertainty-based Continual Learning with Adaptive "
+    "Regularization”, NeurIPS 2019."
+)
+
 
 def markdown(folders: Sequence[Path]) -> str:
     """The whole document on all runs below `folders`."""
@@ -47,20 +58,11 @@ def markdown(folders: Sequence[Path]) -> str:
     overview = (
         _glance({one.title: one.comparisons for one in sections}) if len(sections) > 1 else ""
     )
-    parts = ["# Results", _preface(), overview, *(one.text() for one in sections)]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    return _paragraphs("# Results", _PREFACE, overview, *(one.text() for one in sections)) + "\n"
 
 
-def _preface() -> str:
-    return (
-        "Written by `uclearn report` from the records of the runs; no number is typed by hand. "
-        "Average accuracy after the last task: the mean over seeds, ± half the width of its 95 % "
-        "interval (Student’s t); one seed gives none. *Learned* is the accuracy on each task right "
-        "after it was learned, *forgot* how much of that is lost at the end, both on average. "
-        "*Points* are percentage points against the reference (marked), paired by seed, with their "
-        "95 % interval. The paper: “Uncertainty-based Continual Learning with Adaptive "
-        "Regularization”, NeurIPS 2019."
-    )
+def _paragraphs(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 @dataclass(frozen=True)
@@ -80,10 +82,9 @@ class _Section:
         return _Section(title, about.strip(), comparisons(found.complete), len(found.incomplete))
 
     def text(self) -> str:
+        left_out = f"Not complete and left out: {count(self.incomplete, 'run')}."
         parts = [f"## {self.title}", self.about, *map(_comparison, self.comparisons)]
-        if self.incomplete:
-            parts.append(f"Not complete and left out: {count(self.incomplete, 'run')}.")
-        return "\n\n".join(part for part in parts if part)
+        return _paragraphs(*parts, left_out if self.incomplete else "")
 
 
 def _title(folder: Path) -> str:
@@ -94,20 +95,14 @@ def _title(folder: Path) -> str:
 def _comparison(comparison: Comparison) -> str:
     heading = f"### {comparison.name}" + (f" ({comparison.mark})" if comparison.mark else "")
     if not comparison.classifies:
-        parts = [
-            heading,
-            _rewards(comparison),
-            _claims(reward_claims(comparison)),
-            _commands(comparison),
-        ]
-        return "\n\n".join(part for part in parts if part)
-    parts = [heading, _numbers(comparison)]
-    if comparison.is_whole:
-        parts.append(_claims(claims(comparison)))
-        parts += [_ablations(comparison, family) for family in ablation_families(comparison)]
-        parts.append(_nodes(comparison))
-    parts.append(_commands(comparison))
-    return "\n\n".join(part for part in parts if part)
+        parts = [_rewards(comparison), _claims(reward_claims(comparison))]
+    elif comparison.is_whole:
+        ablations = [_ablations(comparison, family) for family in ablation_families(comparison)]
+        held = _claims(claims(comparison))
+        parts = [_numbers(comparison), held, *ablations, _nodes(comparison)]
+    else:
+        parts = [_numbers(comparison)]
+    return _paragraphs(heading, *parts, _commands(comparison))
 
 
 def _numbers(comparison: Comparison) -> str:
@@ -117,9 +112,8 @@ def _numbers(comparison: Comparison) -> str:
 
 
 def _row(comparison: Comparison, group: Group) -> list[str]:
-    number = published(comparison.benchmark, group.method)
-    if group.is_ablation or not comparison.is_whole:
-        number = None
+    has_number = comparison.is_whole and not group.is_ablation
+    number = published(comparison.benchmark, group.method) if has_number else None
     apart = departures(group.runs[0].config, comparison.tasks, number) if number else []
     seconds = [summary.seconds for summary in group.summaries]
     return [
@@ -170,20 +164,13 @@ def _claims(found: Sequence[Claim]) -> str:
 
 def _ablations(comparison: Comparison, family: Sequence[Group]) -> str:
     """Accuracy on each task after the last one was learned: where an ablation loses it."""
-    header = [
-        "After the last task, on task",
-        *(str(k + 1) for k in range(comparison.tasks)),
-        "Mean",
-    ]
+    tasks = [str(k + 1) for k in range(comparison.tasks)]
     rows = []
     for group in family:
-        last = [matrix[-1] for matrix in group.matrices]
-        means = [
-            estimate([v for v in column if v is not None]) for column in zip(*last, strict=True)
-        ]
-        cells = [spread(mean, width=False) for mean in means]
-        rows.append([group.label, *cells, spread(group.accuracy, width=False)])
-    return table(header, rows)
+        columns = zip(*(matrix[-1] for matrix in group.matrices), strict=True)
+        means = [*(estimate(known(column)) for column in columns), group.accuracy]
+        rows.append([group.label, *(spread(mean, width=False) for mean in means)])
+    return table(["After the last task, on task", *tasks, "Mean"], rows)
 
 
 def _nodes(comparison: Comparison) -> str:
@@ -198,10 +185,8 @@ def _nodes(comparison: Comparison) -> str:
         [f"layer {name}", *(" · ".join(f"{v:.2f}" for v in course[k]) for k in shown)]
         for name, course in found.items()
     ]
-    return (
-        f"Uncertainties of {comparison.reference.label}, over the nodes of all seeds.\n\n"
-        + table(header, rows)
-    )
+    words = f"Uncertainties of {comparison.reference.label}, over the nodes of all seeds."
+    return _paragraphs(words, table(header, rows))
 
 
 def _commands(comparison: Comparison) -> str:
@@ -229,16 +214,10 @@ def _glance(sections: Mapping[str, Sequence[Comparison]]) -> str:
         "Mean accuracy over seeds ± half the 95 % interval. Of several settings of a method, the "
         "one with most seeds, then the best; all are in the sections."
     )
-    parts = ["## At a glance", note, table(header, sorted(rows, key=_order))]
-    return "\n\n".join([*parts, *_remarks(comparison for _, comparison in shown)])
-
-
-def _remarks(shown: Iterable[Comparison]) -> Iterator[str]:
-    """What belongs to the paper's numbers."""
-    numbers = {comparison.benchmark: published(comparison.benchmark, "ucl") for comparison in shown}
-    words = [f"{benchmark_name(k)}: {v.words}" for k, v in sorted(numbers.items()) if v and v.words]
-    if words:
-        yield f"The paper’s numbers. {'. '.join(words)}."
+    numbers = {name: published(name, "ucl") for name in sorted({c.benchmark for _, c in shown})}
+    words = [f"{benchmark_name(k)}: {v.words}" for k, v in numbers.items() if v and v.words]
+    remark = f"The paper’s numbers. {'. '.join(words)}." if words else ""
+    return _paragraphs("## At a glance", note, table(header, sorted(rows, key=_order)), remark)
 
 
 def _rows(title: str, comparison: Comparison) -> Iterator[list[str]]:

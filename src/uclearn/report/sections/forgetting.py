@@ -32,6 +32,15 @@ def matrix_figure(comparison: Comparison) -> Html:
     matrices = [mean_matrix([learned_part(m) for m in group.matrices]) for group in groups]
     floor = int(10 * extent(matrices)[0]) / 10
     pairs = list(zip(groups, matrices, strict=True))
+    header = ["After task", *(f"on {j + 1}" for j in range(comparison.tasks))]
+    numbers = [
+        table(
+            f"{group.label}: accuracy on each task after each task, mean over seeds",
+            header,
+            [[f"{i + 1}", *map(percent, row)] for i, row in enumerate(matrix)],
+        )
+        for group, matrix in pairs
+    ]
     return figure(
         comparison,
         "matrix",
@@ -42,15 +51,7 @@ def matrix_figure(comparison: Comparison) -> Html:
         ),
         "Row: tasks learned. Column: the task it is tried on. Mean over seeds; tasks not yet "
         "learned are left blank. A column that fades downwards is a task being forgotten.",
-        numbers=join(*(_numbers(group, matrix) for group, matrix in pairs)),
-    )
-
-
-def _numbers(group: Group, matrix: Sequence[Sequence[Number]]) -> Html:
-    return table(
-        f"{group.label}: accuracy on each task after each task, mean over seeds",
-        ["After task", *(f"on {j + 1}" for j in range(len(matrix)))],
-        [[f"{i + 1}", *map(percent, row)] for i, row in enumerate(matrix)],
+        numbers=join(*numbers),
     )
 
 
@@ -92,24 +93,17 @@ def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Ch
 
 def plane_figure(comparison: Comparison) -> Html:
     """Each group a point, each of its seeds a small one; nothing for a single task."""
-    groups = [
-        group for group in comparison.compared if group.forgettings and group.learning_accuracies
-    ]
+    groups = [g for g in comparison.compared if g.forgettings and g.learning_accuracies]
     if not groups or comparison.tasks < 2:
         return Html()
+    header = ["Method", "Learning accuracy", "Forgetting"]
     rows = [
-        [
-            group.label,
-            percent(mean(group.learning_accuracies.values())),
-            percent(mean(group.forgettings.values())),
-        ]
-        for group in groups
+        [g.label, *(percent(mean(own.values())) for own in (g.learning_accuracies, g.forgettings))]
+        for g in groups
     ]
     words = [f"{in_sentence(name)} learns {learn} and forgets {lose}" for name, learn, lose in rows]
     chart = Chart(
-        data=[
-            trace for group in groups for trace in _points(comparison, group, _side(group, groups))
-        ],
+        data=[trace for g in groups for trace in _points(comparison, g, _side(g, groups))],
         label=f"Scatter chart of forgetting against learning accuracy: {listing(words)}.",
         layout={
             "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": PERCENT_TICKS},
@@ -130,11 +124,7 @@ def plane_figure(comparison: Comparison) -> Html:
         "how far the earlier tasks fell from their best. Best is the upper right corner. Large: "
         "mean over seeds; small: each seed.",
         groups=groups,
-        numbers=table(
-            "Learning accuracy and forgetting, means over seeds",
-            ["Method", "Learning accuracy", "Forgetting"],
-            rows,
-        ),
+        numbers=table("Learning accuracy and forgetting, means over seeds", header, rows),
         saves=True,
     )
 

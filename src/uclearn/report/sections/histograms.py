@@ -51,8 +51,8 @@ def _pool(layers: Sequence[Layer]) -> Layer:
 def _panel(group: Group, layer: Layer, number: int) -> Chart:
     rows = shown_tasks(len(layer.sigma))
     values = [[max(value, SMALLEST) for value in layer.sigma[task]] for task in rows]
-    marks = (layer.sigma_init, CERTAIN * layer.sigma_init)
-    ends = [*(value for row in values for value in row), *marks]
+    limit = CERTAIN * layer.sigma_init
+    ends = [*(value for row in values for value in row), layer.sigma_init, limit]
     low, high = min(ends) / 1.1, max(ends) * 1.1
     shares = [histogram(row, low, high) for row in values]
     highest = max(max(row) for row in shares)
@@ -62,11 +62,11 @@ def _panel(group: Group, layer: Layer, number: int) -> Chart:
         base = float(len(rows) - position)
         traces += _ridge(group, edges, row, base, _OVERLAP / highest, task + 1)
     top = len(rows) + _OVERLAP
-    start = _upright(layer.sigma_init, top, "dot", "σ at the start")
-    limit = _upright(CERTAIN * layer.sigma_init, top, "dash", "certain below σ")
+    traces.append(_upright(layer.sigma_init, top, "dot", "σ at the start"))
+    traces.append(_upright(limit, top, "dash", "certain below σ"))
     certain = layer.certain()[-1] / layer.nodes
     return Chart(
-        data=[*traces, start, limit],
+        data=traces,
         label=f"Histograms of the standard deviations in layer {number} after each task. After "
         f"the last, {percent(certain, 0)} lie below half of the initial {layer.sigma_init:.3g}.",
         layout={
@@ -81,7 +81,7 @@ def _panel(group: Group, layer: Layer, number: int) -> Chart:
                 "tickvals": list(range(len(rows), 0, -1)),
                 "ticktext": [f"task {task + 1}" for task in rows],
                 "showgrid": False,
-                "range": [0.9, len(rows) + _OVERLAP + 0.1],
+                "range": [0.9, top + 0.1],
             },
             "margin": {"l": 56, "r": 8, "t": 4, "b": 40},
         },
@@ -126,13 +126,11 @@ def _ridge(
     group: Group, edges: Sequence[float], row: Sequence[float], base: float, unit: float, task: int
 ) -> list[Trace]:
     """One histogram that stands on the height `base`, and points to hover over."""
-    x = [edge for edge in edges for _ in (0, 1)]
-    y = [base, *(base + unit * share for share in row for _ in (0, 1)), base]
     outline: Trace = {
         "type": "scatter",
         "mode": "lines",
-        "x": x,
-        "y": y,
+        "x": [edge for edge in edges for _ in (0, 1)],
+        "y": [base, *(base + unit * share for share in row for _ in (0, 1)), base],
         "fill": "toself",
         "fillcolor": color(group.style, 0.35),
         "line": {"color": color(group.style), "width": 1.25},

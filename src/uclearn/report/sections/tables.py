@@ -122,14 +122,8 @@ def cost(comparison: Comparison) -> Html:
 def _parameters(comparison: Comparison) -> Html:
     paper = PARAMETERS.get(comparison.benchmark, {})
     kept = [max(s.parameters_kept for s in group.summaries) for group in comparison.groups]
-    plain = next(
-        (
-            n
-            for group, n in zip(comparison.groups, kept, strict=True)
-            if group.method == "finetuning"
-        ),
-        None,
-    )
+    pairs = list(zip(comparison.groups, kept, strict=True))
+    plain = next((number for group, number in pairs if group.method == "finetuning"), None)
     rows = [
         [
             _name(group),
@@ -137,7 +131,7 @@ def _parameters(comparison: Comparison) -> Html:
             UNKNOWN if plain is None else f"{number / plain:.2f} ×",
             f"{paper[group.method]}K" if group.method in paper else UNKNOWN,
         ]
-        for group, number in zip(comparison.groups, kept, strict=True)
+        for group, number in pairs
     ]
     header = ["Method", "Kept", "Of the plain network", "Paper, Table 1"]
     return table("Parameters kept in order to learn the next task", header, rows)
@@ -172,26 +166,18 @@ def _bar(text: str, value: float, others: Sequence[float]) -> Html:
 
 
 def _machines(comparison: Comparison) -> str:
-    machines = {
-        _machine(dict(summary.machine))
-        for group in comparison.groups
-        for summary in group.summaries
-    }
-    if len(machines) == 1:
-        return f"Measured on {machines.pop()}."
-    return (
-        f"Measured on different machines, so that times are not comparable: "
-        f"{'; '.join(sorted(machines))}."
-    )
+    machines = {_machine(dict(s.machine)) for group in comparison.groups for s in group.summaries}
+    several = "different machines, so that times are not comparable: " if len(machines) > 1 else ""
+    return f"Measured on {several}{'; '.join(sorted(machines))}."
 
 
 def _machine(machine: dict[str, str | int | None]) -> str:
-    total = machine.get("memory")
+    total, processors = machine.get("memory"), machine.get("processors")
     words = [
-        f"{machine['processor']}" if machine.get("processor") else "",
-        f"{machine['processors']} processors" if machine.get("processors") else "",
+        str(machine.get("processor") or ""),
+        f"{processors} processors" if processors else "",
         f"{memory(total)} of memory" if isinstance(total, int) else "",
-        f"{machine['system']}" if machine.get("system") else "",
+        str(machine.get("system") or ""),
     ]
     return ", ".join(word for word in words if word) or "an unknown machine"
 
@@ -217,14 +203,9 @@ def settings_used(comparison: Comparison) -> Html:
 def every_run(found: Collection) -> Html:
     """Every run that was found, and what became of it."""
     parts = [
-        _table("Complete runs", [(run, _outcome(run)) for run in found.complete], closed=True),
-        _table(
-            "Runs that are not complete; in no figure", [(r, _state(r)) for r in found.incomplete]
-        ),
-        _table(
-            "Runs with the configuration and seed of another; counted once",
-            [(run, _outcome(run)) for run in found.repeated],
-        ),
+        _table("Complete runs", found.complete, closed=True),
+        _table("Runs that are not complete; in no figure", found.incomplete),
+        _table("Runs with the configuration and seed of another; counted once", found.repeated),
     ]
     if found.unreadable:
         rows = [[str(folder), reason] for folder, reason in found.unreadable]
@@ -234,10 +215,8 @@ def every_run(found: Collection) -> Html:
     return section("runs", 2, "Runs", paragraph(summary), *parts)
 
 
-def _table(
-    caption: str, entries: Sequence[tuple[Run, Sequence[str]]], closed: bool = False
-) -> Html:
-    if not entries:
+def _table(caption: str, runs: Sequence[Run], closed: bool = False) -> Html:
+    if not runs:
         return Html()
     rows = [
         [
@@ -245,22 +224,19 @@ def _table(
             benchmark_name(benchmark_of(run.config)),
             marked(method_name(method_of(run.config)), *marks(run.config)),
             f"{seed_of(run.config)}",
-            *words,
+            *_outcome(run),
         ]
-        for run, words in entries
+        for run in runs
     ]
     header = ["Folder", "Benchmark", "Method", "Seed", "Outcome", "Time"]
     whole = table(caption, header, rows, words=[1, 2])
-    return details(f"{caption} ({len(entries)})", whole) if closed else whole
+    return details(f"{caption} ({len(runs)})", whole) if closed else whole
 
 
 def _outcome(run: Run) -> list[str]:
-    if run.summary is None:
-        return ["", ""]
-    return [percent(run.summary.average_accuracy), duration(run.summary.seconds)]
-
-
-def _state(run: Run) -> list[str]:
+    """How accurate it is and how long it took, or how far it has come."""
+    if run.summary is not None:
+        return [percent(run.summary.average_accuracy), duration(run.summary.seconds)]
     tasks = run.config.get("tasks")
     of = f" of {tasks}" if isinstance(tasks, int) else ""
     return [f"{tasks_done(run)}{of} tasks done", "–"]

@@ -42,12 +42,10 @@ def uncertainty(comparison: Comparison) -> Html:
     told = [(group, seeds) for group in ordered if (seeds := node_histories(group))]
     if not told:
         return Html()
-    parts = [_one(*told[0])]
-    parts += [
-        details(f"The same for {group.label}", _one(group, seeds)) for group, seeds in told[1:]
-    ]
-    title = f"Certain and free nodes: {told[0][0].label}"
-    return section_of(comparison, "uncertainty", title, *parts)
+    (shown, histories), *others = told
+    closed = [details(f"The same for {group.label}", _one(group, own)) for group, own in others]
+    title = f"Certain and free nodes: {shown.label}"
+    return section_of(comparison, "uncertainty", title, _one(shown, histories), *closed)
 
 
 def node_histories(group: Group) -> dict[int, list[Layer]]:
@@ -182,21 +180,18 @@ def _outlook_with_seeds(outlook: Forecast | None, seeds: Sequence[Sequence[Layer
 
 
 def _row(name: str, nodes: int, share: Sequence[float]) -> list[str]:
-    outlook = forecast(share)
-    growth = UNKNOWN if outlook is None else points(outlook.growth)
-    full = _full_words(outlook, len(share))
-    return [name, f"{nodes}", percent(share[0], 0), percent(share[-1], 0), growth, full]
-
-
-def _full_words(outlook: Forecast | None, tasks: int) -> str:
+    outlook, tasks = forecast(share), len(share)
     if outlook is None:
-        return UNKNOWN
-    if outlook.full_at is None:
-        return "not in sight"
-    if outlook.full_at > FARTHEST * tasks:
-        return f"after task {FARTHEST * tasks}"
-    since = "since" if outlook.full_at <= tasks else "about"
-    return f"{since} task {math.ceil(outlook.full_at)}"
+        full = UNKNOWN
+    elif outlook.full_at is None:
+        full = "not in sight"
+    elif outlook.full_at > FARTHEST * tasks:
+        full = f"after task {FARTHEST * tasks}"
+    else:
+        since = "since" if outlook.full_at <= tasks else "about"
+        full = f"{since} task {math.ceil(outlook.full_at)}"
+    growth = points(outlook.growth) if outlook else UNKNOWN
+    return [name, f"{nodes}", percent(share[0], 0), percent(share[-1], 0), growth, full]
 
 
 def _lines(
