@@ -113,11 +113,15 @@ def mean_line(
 
 
 def band_and_line(
-    comparison: Comparison, group: Group, x: Sequence[Any], seeds: Sequence[Sequence[Number]]
+    comparison: Comparison,
+    group: Group,
+    x: Sequence[Any],
+    seeds: Sequence[Sequence[Number]],
+    more: Trace,
 ) -> list[Trace]:
-    """The mean over `seeds` (last), before it the band from the lowest to the highest, if there are
-    several."""
-    line = mean_line(comparison, group, x, seeds)
+    """The mean over `seeds`, with `more` that Plotly should know of this line; before it the band
+    from the lowest to the highest, if there are several."""
+    line = mean_line(comparison, group, x, seeds) | more
     if len(seeds) < 2:
         return [line]
     columns = [known(values) for values in zip(*seeds, strict=True)]

@@ -6,7 +6,6 @@ the runs.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
 
@@ -54,42 +53,28 @@ _PREFACE = (
 
 def markdown(folders: Sequence[Path]) -> str:
     """The whole document on all runs below `folders`."""
-    sections = [_Section.of(folder) for folder in folders]
-    overview = (
-        _glance({one.title: one.comparisons for one in sections}) if len(sections) > 1 else ""
-    )
-    return _paragraphs("# Results", _PREFACE, overview, *(one.text() for one in sections)) + "\n"
+    sections = [_section(folder) for folder in folders]
+    overview = _glance({title: own for title, own, _ in sections}) if len(sections) > 1 else ""
+    return _paragraphs("# Results", _PREFACE, overview, *(text for *_, text in sections)) + "\n"
 
 
 def _paragraphs(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-@dataclass(frozen=True)
-class _Section:
-    title: str
-    about: str
-    comparisons: Sequence[Comparison]
-    incomplete: int
-
-    @staticmethod
-    def of(folder: Path) -> "_Section":
-        found = collect([folder])
-        file = folder / ABOUT_NAME
-        title, about = _title(folder), file.read_text(encoding="utf-8") if file.exists() else ""
-        if about.startswith("# "):
-            title, _, about = about.removeprefix("# ").partition("\n")
-        return _Section(title, about.strip(), comparisons(found.complete), len(found.incomplete))
-
-    def text(self) -> str:
-        left_out = f"Not complete and left out: {count(self.incomplete, 'run')}."
-        parts = [f"## {self.title}", self.about, *map(_comparison, self.comparisons)]
-        return _paragraphs(*parts, left_out if self.incomplete else "")
-
-
-def _title(folder: Path) -> str:
+def _section(folder: Path) -> tuple[str, list[Comparison], str]:
+    """Of a folder: its title, what is compared there, and the whole text."""
+    found = collect([folder])
+    compared = comparisons(found.complete)
     words = folder.resolve().name.replace("-", " ").replace("_", " ")
-    return words[:1].upper() + words[1:]
+    title, about, file = words[:1].upper() + words[1:], "", folder / ABOUT_NAME
+    if file.exists():
+        about = file.read_text(encoding="utf-8")
+    if about.startswith("# "):
+        title, _, about = about.removeprefix("# ").partition("\n")
+    left_out = f"Not complete and left out: {count(len(found.incomplete), 'run')}."
+    parts = [f"## {title}", about.strip(), *map(_comparison, compared)]
+    return title, compared, _paragraphs(*parts, left_out if found.incomplete else "")
 
 
 def _comparison(comparison: Comparison) -> str:

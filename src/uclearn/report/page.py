@@ -79,19 +79,14 @@ def _title(compared: Sequence[Comparison]) -> str:
 
 
 def _subtitle(found: Collection, compared: Sequence[Comparison]) -> str:
-    versions = {
-        summary.versions.get("uclearn", "")
-        for comparison in compared
-        for group in comparison.groups
-        for summary in group.summaries
-    }
-    known = sorted(version for version in versions if version)
-    groups = sum(len(comparison.groups) for comparison in compared)
+    groups = [group for comparison in compared for group in comparison.groups]
+    said = {s.versions.get("uclearn", "") for group in groups for s in group.summaries}
+    versions = sorted(said - {""})
     parts = [
         count(len(found.complete), "complete run"),
-        count(groups, "group") + " of equal settings",
+        count(len(groups), "group") + " of equal settings",
         f"{len(found.incomplete)} not complete" if found.incomplete else "",
-        f"uclearn {listing(known)}" if known else "",
+        f"uclearn {listing(versions)}" if versions else "",
     ]
     return " · ".join(part for part in parts if part)
 

@@ -278,12 +278,9 @@ def _returns(comparison: Comparison, groups: Groups) -> Html:
 def _band_and_line(
     comparison: Comparison, group: Group, steps: Sequence[int], seeds: Sequence[Sequence[float]]
 ) -> list[Trace]:
-    traces = band_and_line(comparison, group, steps, seeds)
-    traces[-1]["mode"] = "lines"
-    traces[-1]["hovertemplate"] = (
-        f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:.2f}}<extra></extra>"
-    )
-    return traces
+    hover = f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:.2f}}<extra></extra>"
+    more = {"mode": "lines", "hovertemplate": hover}
+    return band_and_line(comparison, group, steps, seeds, more)
 
 
 def _axes(groups: Groups, title: str) -> Layout:

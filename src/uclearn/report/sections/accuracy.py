@@ -46,8 +46,13 @@ def average_figure(comparison: Comparison) -> Html:
     header = ["Method", *(f"{i + 1}" for i in range(comparison.tasks))]
     rows = [[group.label, *map(percent, mean_course(seeds))] for group, seeds in pairs]
     ends = [f"{in_sentence(name)} {end}" for name, *_, end in rows]
+    traces: list[Trace] = []
+    for group, seeds in pairs:
+        hover = [_hover(values) for values in zip(*seeds, strict=True)]
+        more = {"text": hover, "hovertemplate": f"{plain(group.label)}: %{{text}}<extra></extra>"}
+        traces += band_and_line(comparison, group, range(1, comparison.tasks + 1), seeds, more)
     chart = Chart(
-        data=[trace for pair in pairs for trace in _band_and_line(comparison, *pair)],
+        data=traces,
         label="Line chart of the average accuracy after each of "
         f"{count(comparison.tasks, 'task')}. At the end: {listing(ends)}.",
         layout={
@@ -68,15 +73,6 @@ def average_figure(comparison: Comparison) -> Html:
         numbers=table("Average accuracy after each task, mean over seeds", header, rows),
         saves=True,
     )
-
-
-def _band_and_line(
-    comparison: Comparison, group: Group, seeds: Sequence[Sequence[Number]]
-) -> list[Trace]:
-    traces = band_and_line(comparison, group, range(1, comparison.tasks + 1), seeds)
-    traces[-1]["text"] = [_hover(values) for values in zip(*seeds, strict=True)]
-    traces[-1]["hovertemplate"] = f"{plain(group.label)}: %{{text}}<extra></extra>"
-    return traces
 
 
 def _hover(values: Sequence[Number]) -> str:
