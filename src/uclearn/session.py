@@ -113,7 +113,7 @@ def on_interrupt(
         restore()
 
 
-class Outcome(Protocol):
+class Findings(Protocol):
     """What a session finds: a dataclass that also counts the time."""
 
     __dataclass_fields__: ClassVar[dict[str, Any]]
@@ -132,7 +132,7 @@ class Work(Protocol):
         ...
 
     @property
-    def outcome(self) -> Outcome:
+    def outcome(self) -> Findings:
         """What was found so far."""
         ...
 

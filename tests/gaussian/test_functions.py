@@ -20,6 +20,7 @@ from tests.gaussian.cases import (
     parameters_of,
 )
 from tests.oracles import node_of_weight, output_energy
+from uclearn import sizes
 from uclearn.gaussian import Noise, Sampling, functions
 from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.topology import node_dim
@@ -27,14 +28,18 @@ from uclearn.topology import node_dim
 
 @pytest.fixture(
     autouse=True,
-    params=[(functions.SMALL, functions.PIECE), (0, functions.PIECE), (0, 7)],
+    params=[
+        (sizes.SMALL_DRAW, sizes.ACTIVATION_PIECE),
+        (0, sizes.ACTIVATION_PIECE),
+        (0, 7),
+    ],
     ids=["small", "large", "in pieces"],
 )
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Small ones as autograd does it, large ones by hand, and those in pieces of few rows."""
     small, piece = request.param
-    monkeypatch.setattr(functions, "SMALL", small)
-    monkeypatch.setattr(functions, "PIECE", piece)
+    monkeypatch.setattr(functions, "SMALL_DRAW", small)
+    monkeypatch.setattr(functions, "ACTIVATION_PIECE", piece)
 
 
 class RecordedNoise(Noise):

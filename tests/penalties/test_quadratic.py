@@ -12,12 +12,12 @@ from uclearn.penalties import (
     quadratic_and_gradient,
     quadratic_value,
 )
-from uclearn.penalties.ucl import PIECE
+from uclearn.sizes import WEIGHT_PIECE
 
 Springs = tuple[list[Tensor], list[Tensor], list[Tensor]]
 
 SHAPES = [(3, 4), (5,), (2, 3, 2, 2), ()]
-LARGE = [(PIECE // 100 + 3, 250), (PIECE + 7,), (3,)]
+LARGE = [(WEIGHT_PIECE // 100 + 3, 250), (WEIGHT_PIECE + 7,), (3,)]
 """More than one piece each, the last one smaller; and a small one."""
 
 

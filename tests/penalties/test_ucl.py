@@ -23,6 +23,7 @@ from uclearn.penalties import (
     spread_gradient,
     ucl,
 )
+from uclearn.sizes import WEIGHT_PIECE
 
 weights = st.floats(0.0, 2.0)
 
@@ -40,7 +41,7 @@ def test_hold_is_the_loop_over_weights(
     scene: Scene, piece: int, alpha: float, pressed: float | None
 ) -> None:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ucl, "PIECE", piece)
+        patch.setattr(ucl, "WEIGHT_PIECE", piece)
         value, gradient = hold(
             scene.blocks(scene.mean), scene.blocks(scene.anchor), scene.grip(alpha, pressed), 0.5
         )
@@ -57,7 +58,7 @@ def test_the_gradient_only_path_adds_the_same_gradient_in_place(
     given_gradient = torch.randn_like(scene.mean)
     gradient = given_gradient.clone()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ucl, "PIECE", piece)
+        patch.setattr(ucl, "WEIGHT_PIECE", piece)
         add_hold_gradient(
             scene.blocks(gradient),
             scene.blocks(scene.mean),
@@ -76,7 +77,7 @@ def test_drift_and_freeze_are_the_loop_over_weights(scene: Scene, piece: int) ->
     node = scene.layer.over_nodes(scene.node)
     source = None if scene.source is None else scene.layer.over_sources(scene.source)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(ucl, "PIECE", piece)
+        patch.setattr(ucl, "WEIGHT_PIECE", piece)
         drifted, pressed = drift(mean, anchor, node, source), freeze(mean, anchor, node)
     torch.testing.assert_close(drifted.item(), by_loop(scene, 1.0, 0.0)[0], rtol=1e-10, atol=1e-12)
     torch.testing.assert_close(pressed.item(), by_loop(scene, 0.0, 1.0)[0], rtol=1e-10, atol=1e-12)
@@ -122,7 +123,7 @@ def test_gradcheck_of_hold(scene: Scene) -> None:
 def test_strengths_broadcast_as_torch_broadcasts(
     monkeypatch: pytest.MonkeyPatch, shape: tuple[int, ...], piece: int
 ) -> None:
-    monkeypatch.setattr(ucl, "PIECE", piece)
+    monkeypatch.setattr(ucl, "WEIGHT_PIECE", piece)
     mean, anchor, node = torch.randn(4, 3), torch.randn(4, 3), torch.rand(shape)
     moved = mean - anchor
     torch.testing.assert_close(drift(mean, anchor, node), (node * moved).square().sum() / 2)
@@ -131,10 +132,10 @@ def test_strengths_broadcast_as_torch_broadcasts(
 
 
 def test_a_large_weight_is_worked_on_in_pieces_and_gives_the_same() -> None:
-    """Without any patch: 2100 x 1600 weights are four pieces of `PIECE`, the last one smaller."""
+    """Without any patch: 2100 x 1600 weights are four pieces, the last one smaller."""
     mean, anchor = torch.randn(2100, 1600).double(), torch.randn(2100, 1600).double()
     node, source = torch.rand(2100, 1).double(), torch.rand(1, 1600).double()
-    assert mean.numel() > 3 * ucl.PIECE
+    assert mean.numel() > 3 * WEIGHT_PIECE
     moved, stiffest = mean - anchor, torch.maximum(node, source)
     expected = (stiffest * moved).square().sum() / 2
     torch.testing.assert_close(drift(mean, anchor, node, source), expected)

@@ -18,7 +18,7 @@ from uclearn.methods.contract import Method
 from uclearn.methods.registry import build
 from uclearn.rl import environments
 from uclearn.rl.policy import ActorCritic
-from uclearn.rl.session import Outcome, StoppedError, learn
+from uclearn.rl.session import RewardOutcome, StoppedError, learn
 from uclearn.rl.tasks import widest
 from uclearn.rl.workers import Worker
 from uclearn.storage.checkpoint import load_latest
@@ -31,7 +31,7 @@ Events = list[tuple[str, dict[str, Any]]]
 
 
 @pytest.fixture(scope="module")
-def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Events, list[Any]]:
+def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[RewardOutcome, Events, list[Any]]:
     """One calm session, and the checkpoints on its way."""
     folder = tmp_path_factory.mktemp("story")
     told: Events = []
@@ -48,7 +48,7 @@ def story(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcome, Events, li
 
 
 def test_every_task_seen_so_far_is_judged_all_the_way(
-    story: tuple[Outcome, Events, list[Any]],
+    story: tuple[RewardOutcome, Events, list[Any]],
 ) -> None:
     """6 iterations of 256 steps per task, an evaluation after every 2."""
     outcome, told, _ = story
@@ -60,7 +60,7 @@ def test_every_task_seen_so_far_is_judged_all_the_way(
     assert [d["means"] for event, d in told if event == "evaluation"] == outcome.curve()
 
 
-def test_events_in_order(story: tuple[Outcome, Events, list[Any]]) -> None:
+def test_events_in_order(story: tuple[RewardOutcome, Events, list[Any]]) -> None:
     block = ["iteration", "step"] * 2 + ["evaluation", "saved"]
     names = [event for event, _ in story[1]]
     assert names == ["saved", "task", *block * 3] * 2 + ["finished"]
@@ -70,7 +70,7 @@ def test_events_in_order(story: tuple[Outcome, Events, list[Any]]) -> None:
 
 
 def test_a_task_switch_changes_observations_and_actions(
-    story: tuple[Outcome, Events, list[Any]],
+    story: tuple[RewardOutcome, Events, list[Any]],
 ) -> None:
     state = story[2][-1]
     heads = {k: v.shape for k, v in state["method"].items() if ".weight" in k and "heads" in k}
@@ -81,7 +81,7 @@ def test_a_task_switch_changes_observations_and_actions(
 
 
 def test_the_statistics_of_a_task_are_its_own_for_good(
-    story: tuple[Outcome, Events, list[Any]],
+    story: tuple[RewardOutcome, Events, list[Any]],
 ) -> None:
     """Task 1 ends with the fourth checkpoint; nothing of its statistics changes afterwards."""
     states = story[2]

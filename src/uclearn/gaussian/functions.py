@@ -14,14 +14,7 @@ from torch import Tensor
 from torch.autograd import Function
 
 from uclearn.gaussian.noise import Rows
-
-SMALL = 1 << 14
-"""Elements up to which autograd is quicker than a function written by hand."""
-
-
-PIECE = 1 << 17
-"""Elements of an activation that are worked on at a time: they fit into a core's cache, and
-memory that is new in every step costs more than the work on it."""
+from uclearn.sizes import ACTIVATION_PIECE, SMALL_DRAW
 
 
 class _SampleWeight(Function):
@@ -110,12 +103,12 @@ class _Scratch:
 
 
 def _few_rows(tensor: Tensor) -> list[slice]:
-    """Slices of the first dimension that hold about `PIECE` elements each on a CPU; elsewhere, and
-    where there is nothing, all of it."""
+    """Slices of the first dimension that hold about `ACTIVATION_PIECE` elements each on a CPU;
+    elsewhere, and where there is nothing, all of it."""
     rows, size = len(tensor), tensor.numel()
     if size == 0 or tensor.device.type != "cpu":
         return [slice(None)]
-    step = max(1, PIECE * rows // size)
+    step = max(1, ACTIVATION_PIECE * rows // size)
     return [slice(start, start + step) for start in range(0, rows, step)]
 
 
@@ -147,7 +140,7 @@ def sample_weight(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
         sigma: broadcastable to `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers, shared by all examples of the batch.
     """
-    if mean.numel() <= SMALL or _in_transform():
+    if mean.numel() <= SMALL_DRAW or _in_transform():
         return torch.addcmul(mean, normals, sigma)
     drawn: Tensor = _SampleWeight.apply(mean, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
@@ -166,7 +159,7 @@ def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor | Row
         normals: like `mean`: standard normal numbers.
     """
     by_rows = sigma.dim() < mean.dim() and len(length) == len(mean)
-    if mean.numel() <= SMALL or not by_rows or _in_transform():
+    if mean.numel() <= SMALL_DRAW or not by_rows or _in_transform():
         whole = normals if isinstance(normals, Tensor) else normals[:]
         return torch.addcmul(mean, whole * sigma, length)
     if mean._base is not None or (mean.is_leaf and mean.requires_grad):

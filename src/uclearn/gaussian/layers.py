@@ -17,8 +17,9 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
-from uclearn.gaussian.functions import SMALL, add_noise, sample_weight, sum_of_squares
+from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
+from uclearn.sizes import SMALL_DRAW
 from uclearn.topology import node_count, node_dim
 
 Sampling = Literal["weight", "local"]
@@ -90,7 +91,7 @@ class GaussianLayer(nn.Module):
         shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
         length = self.length(input, *others).to(mean.dtype)
         sigma = self.sigma.to(mean.dtype).view(shape)
-        read = self.noise.normals if mean.numel() <= SMALL else self.noise.rows
+        read = self.noise.normals if mean.numel() <= SMALL_DRAW else self.noise.rows
         noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
         if self.sigma_bias is None:
             return noisy

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from uclearn.penalties.closed_form import known_gradient
-from uclearn.penalties.ucl import PIECE
+from uclearn.sizes import WEIGHT_PIECE
 
 
 def quadratic(
@@ -101,11 +101,11 @@ def add_quadratic_gradient(
 
 
 def pieces(tensors: tuple[Tensor, ...]) -> Iterator[tuple[Tensor, ...]]:
-    """Tensors of one shape, in pieces of about `PIECE` elements on a CPU, elsewhere whole."""
+    """Tensors of one shape, in pieces of about `WEIGHT_PIECE` elements on a CPU, else whole."""
     first = tensors[0]
-    if first.device.type != "cpu" or first.numel() <= PIECE:
+    if first.device.type != "cpu" or first.numel() <= WEIGHT_PIECE:
         yield tensors
         return
-    step = max(1, PIECE * first.shape[0] // first.numel())
+    step = max(1, WEIGHT_PIECE * first.shape[0] // first.numel())
     for start in range(0, first.shape[0], step):
         yield tuple(tensor[start : start + step] for tensor in tensors)

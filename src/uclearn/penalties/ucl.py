@@ -32,9 +32,7 @@ import torch
 from torch import Tensor
 
 from uclearn.penalties.closed_form import known_gradient
-
-PIECE = 1 << 20
-"""Weights worked on at a time: as much as the temporaries hold, however large the layer is."""
+from uclearn.sizes import WEIGHT_PIECE
 
 
 class Grip(NamedTuple):
@@ -219,12 +217,12 @@ def _stiffness(grip: Grip, out: Tensor) -> Tensor:
 
 
 def _pieces(tensors: tuple[Tensor, ...], grip: Grip) -> Iterator[tuple[tuple[Tensor, ...], Grip]]:
-    """Tensors of the size of the weights, and their grip, in pieces of about `PIECE` elements."""
+    """Tensors of the size of the weights, and their grip, in pieces of about `WEIGHT_PIECE`."""
     first = tensors[0]
-    if first.numel() <= PIECE:
+    if first.numel() <= WEIGHT_PIECE:
         yield tensors, grip
         return
-    step = max(1, PIECE * first.shape[0] // first.numel())
+    step = max(1, WEIGHT_PIECE * first.shape[0] // first.numel())
     for start in range(0, first.shape[0], step):
         rows = slice(start, start + step)
         part = Grip(*(_rows(values, rows, first.dim()) for values in grip))  # type: ignore[arg-type]

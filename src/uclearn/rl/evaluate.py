@@ -112,7 +112,7 @@ class Evaluation:
 
 
 @dataclass
-class Outcome:
+class RewardOutcome:
     """What a session found."""
 
     evaluations: list[Evaluation] = field(default_factory=list)

@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from uclearn.errors import SettingError, check_choice, check_count
 
 TimeLimits = Literal["bootstrap", "terminal"]
-Draws = Literal["forward", "rollout"]
+DrawTimes = Literal["forward", "rollout"]
 Portion = Literal["size", "count"]
 
 
@@ -69,7 +69,7 @@ class PPOPlan:
     lr: float = 3e-4
     adam_epsilon: float = 1e-5
     clip_norm: float | None = 0.5
-    draws: Draws = "forward"
+    draws: DrawTimes = "forward"
     penalty_divisor: Portion = "size"
     consolidation_rollouts: int = 1
     evaluation_episodes: int = 10
@@ -148,6 +148,6 @@ _COUNTS = {
 _CHOICES = {
     "minibatch_is": Portion,
     "time_limits": TimeLimits,
-    "draws": Draws,
+    "draws": DrawTimes,
     "penalty_divisor": Portion,
 }

@@ -26,7 +26,7 @@ from torch import Tensor
 
 from uclearn.methods.contract import Method, lent
 from uclearn.rl.environments import Environments, survey
-from uclearn.rl.evaluate import Evaluation, Evaluator, Outcome
+from uclearn.rl.evaluate import Evaluation, Evaluator, RewardOutcome
 from uclearn.rl.normalise import Normaliser
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.ppo import decay, make_optimizer, update
@@ -36,7 +36,7 @@ from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import Task
 from uclearn.tasks.data import generator
 
-__all__ = ["Evaluation", "Outcome", "StoppedError", "learn"]
+__all__ = ["Evaluation", "RewardOutcome", "StoppedError", "learn"]
 
 
 def learn(
@@ -47,7 +47,7 @@ def learn(
     folder: Path | None = None,
     journal: Journal | None = None,
     observer: Observer | None = None,
-) -> Outcome:
+) -> RewardOutcome:
     """Learn the environments of `sequence` one after the other.
 
     Args:
@@ -82,7 +82,7 @@ class _Learning:
         """The task being learned, and iterations of it that are done."""
         self.optimizer: torch.optim.Adam | None = None
         self.normalisers: list[Normaliser] = []
-        self.outcome = Outcome()
+        self.outcome = RewardOutcome()
         self.evaluator = Evaluator(self.width, plan)
 
     @property
@@ -230,7 +230,7 @@ class _Learning:
     def load(self, state: dict[str, Any]) -> None:
         found = state["outcome"]
         evaluations = [Evaluation(**one) for one in found["evaluations"]]
-        self.outcome = Outcome(evaluations, found["seconds"])
+        self.outcome = RewardOutcome(evaluations, found["seconds"])
         self.index, self.iteration = state["index"], state["iteration"]
         begun = len(state["normalisers"])
         for task in self.tasks[:begun]:

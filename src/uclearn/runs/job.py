@@ -41,7 +41,7 @@ from uclearn.storage.records import (
 
 State = Literal["done", "made", "busy", "failed", "stopped"]
 """Of a run: `done` before, `made` now, `busy` elsewhere, `failed`, or `stopped` by the user."""
-Outcome = tuple[State, str]
+JobOutcome = tuple[State, str]
 """What became of a run, and why."""
 Tell = Callable[[str, dict[str, Any]], None]
 
@@ -91,7 +91,7 @@ class Job:
         return Job.from_json, (self.to_json(),)
 
 
-def execute(job: Job, tell: Tell) -> Outcome:
+def execute(job: Job, tell: Tell) -> JobOutcome:
     """Make the run in this process; whatever goes wrong is an outcome, too."""
     if job.remote is not None:
         from uclearn.runs.remote import execute_remote

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from uclearn.errors import UclearnError
-from uclearn.runs.job import Job, Outcome, Tell, execute
+from uclearn.runs.job import Job, JobOutcome, Tell, execute
 from uclearn.storage.files import FolderBusyError, FolderLock
 from uclearn.storage.mirror import Mirror
 from uclearn.storage.records import SUMMARY_NAME
@@ -46,7 +46,7 @@ def _fetch(kept: Mirror, name: str) -> Path:
     return folder
 
 
-def execute_remote(job: Job, url: str, tell: Tell) -> Outcome:
+def execute_remote(job: Job, url: str, tell: Tell) -> JobOutcome:
     """Make the run of a job in the copy that this machine has of `url`."""
     name = job.config.folder_name()
     try:

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from uclearn import UCL
 from uclearn.methods.ucl import penalty
+from uclearn.sizes import SMALL_ANCHOR
 
 NETWORKS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "linear and norm": (
@@ -59,7 +60,7 @@ def penalty_and_gradients(method: UCL) -> tuple[Tensor, dict[str, Tensor | None]
 
 def one_by_one(method: UCL) -> UCL:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(penalty, "SMALL", 0)
+        patch.setattr(penalty, "SMALL_ANCHOR", 0)
         apart = copy.deepcopy(method)
         apart._tighten()
     return apart
@@ -137,5 +138,5 @@ def test_what_is_kept_for_small_layers_is_bounded_by_their_size() -> None:
     method = UCL(net, torch.zeros(1, 300))
     method.end_task()
     kept = [t for _, grip in method._penalty._bundles for t in grip if t is not None]
-    assert penalty.SMALL < 300 * 100
+    assert SMALL_ANCHOR < 300 * 100
     assert sum(tensor.numel() for tensor in kept) == 2 * (100 * 5 + 100 + 5)

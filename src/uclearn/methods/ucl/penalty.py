@@ -24,10 +24,7 @@ from uclearn.penalties import (
     spread_and_gradient,
     spread_gradient,
 )
-
-SMALL = 1 << 13
-"""Parameters up to this size are worked on together. They are copied for it, which for larger ones
-costs more than the calls do, and two numbers for each of their elements are kept."""
+from uclearn.sizes import SMALL_ANCHOR
 
 T = TypeVar("T")
 
@@ -223,10 +220,10 @@ class UCLPenalty:
     def __init__(self, anchors: Iterable[LayerAnchor]) -> None:
         anchors = list(anchors)
         anchored = [each for anchor in anchors for each in anchor.anchored]
-        small = (each for each in anchored if each.anchor.numel() <= SMALL)
+        small = (each for each in anchored if each.anchor.numel() <= SMALL_ANCHOR)
         together = _alike(small, lambda each: each.anchor)
         self._bundles = [(few, _grip_on_all(few)) for few in together]
-        self._large = [each for each in anchored if each.anchor.numel() > SMALL]
+        self._large = [each for each in anchored if each.anchor.numel() > SMALL_ANCHOR]
         sigmas = (sigma for anchor in anchors for sigma in anchor.sigmas())
         self._sigmas = _alike(sigmas, lambda sigma: sigma.previous)
 

@@ -10,7 +10,7 @@ from multiprocessing.context import SpawnProcess
 from typing import Any
 
 from uclearn.runs.engines import JobListener
-from uclearn.runs.job import Job, Outcome, execute
+from uclearn.runs.job import Job, JobOutcome, execute
 from uclearn.session import StoppedError
 
 
@@ -51,7 +51,7 @@ class _Worker:
     job: Job
     process: SpawnProcess
     events: Connection
-    outcome: Outcome | None = None
+    outcome: JobOutcome | None = None
 
 
 class _Pool:
