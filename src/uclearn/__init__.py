@@ -5,10 +5,10 @@ Reading order:
     I.   mathematics   topology, gaussian, penalties
     II.  tasks         tasks, networks
     III. methods       methods.contract first, then methods.ucl
-    IV.  what lasts    storage
-    V.   training      training; rl for agents, rl.session first
-    VI.  experiments   runs, report, cli
-    VII. in use        live.learner first, then live.gate
+    IV.  what lasts    storage, session
+    V.   training      training.loop first; rl for agents
+    VI.  experiments   runs.job first; paper, measures, report, cli
+    VII. in use        live.learner first, then live.gate; surgery
 """
 
 from __future__ import annotations
