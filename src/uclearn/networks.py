@@ -94,6 +94,11 @@ def run(model: nn.Module, inputs: Any, task: int | Tensor = 0) -> Tensor:
     return output
 
 
+def arguments(example: Any) -> tuple[Any, ...]:
+    """A batch of inputs as what a network is called with: a tuple stands for several arguments."""
+    return example if isinstance(example, tuple) else (example,)
+
+
 def run_trunk(model: nn.Module, inputs: Any) -> Any:
     """What all tasks share: the trunk of a network with heads, else the whole network."""
     return model.trunk(inputs) if isinstance(model, MultiHead) else model(inputs)

@@ -14,7 +14,7 @@ from uclearn.live.capacity import capacity, capacity_of
 from uclearn.measures.capacity import FULL, Layer, certain_of_present, certain_share
 from uclearn.methods.parts.wrapper import node_state
 from uclearn.methods.replay import WithReplay
-from uclearn.surgery.widen import widen
+from uclearn.surgery.growth import widen
 
 
 def state(**layers: tuple[int, int]) -> dict[str, Any]:

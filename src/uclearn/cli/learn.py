@@ -20,22 +20,19 @@ if TYPE_CHECKING:
 REJECTED = 3
 """The exit code where an update was rejected."""
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="FOLDER", help="Where the model is kept; made if it is not there.")
-]
-Data = Annotated[
-    Path,
-    typer.Option(
-        "--data",
-        metavar="FILE",
-        help="Examples: a .csv with a column of labels, or an .npz with the arrays x and y.",
-    ),
-]
-
 
 def learn(
-    folder: Folder,
-    data: Data,
+    folder: Annotated[
+        Path,
+        typer.Argument(metavar="FOLDER", help="Where the model is kept; made if it is not there."),
+    ],
+    data: Annotated[
+        Path,
+        typer.Option(
+            metavar="FILE",
+            help="Examples: a .csv with a column of labels, or an .npz with the arrays x and y.",
+        ),
+    ],
     name: Annotated[str, typer.Option(help="Of this update, and of the task that it begins.")],
     add_classes: Annotated[
         bool, typer.Option("--add-classes", help="With one head: add outputs for new labels.")
@@ -54,8 +51,7 @@ def learn(
     one_head: Annotated[
         bool,
         typer.Option(
-            "--one-head",
-            help="One output layer for all updates, instead of one for each task.",
+            "--one-head", help="One output layer for all updates, instead of one for each task."
         ),
     ] = False,
     as_is: Annotated[
@@ -107,10 +103,7 @@ def learn(
     given: dict[str, Any] = {key: value for key, value in plan.items() if value is not None}
     gate = Gate(max_drop=max_drop, canary=canary, mode="warn" if warn else "reject")
 
-    def new() -> Learner:
-        return _new(table, made, given)
-
-    with Learner.open(folder, new=new) as learner:
+    with Learner.open(folder, new=lambda: _new(table, made, given)) as learner:
         if learner.note:
             typer.echo(learner.note, err=True)
         if learner.tasks:

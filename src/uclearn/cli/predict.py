@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the model is kept.")],
     data: Annotated[
-        Path,
-        typer.Option("--data", metavar="FILE", help="A .csv, or an .npz with the array x."),
+        Path, typer.Option("--data", metavar="FILE", help="A .csv, or an .npz with the array x.")
     ],
     task: Annotated[
         str | None,
@@ -37,8 +36,7 @@ def predict(
         typer.Option("--together", help="All examples belong to one task, which is to be found."),
     ] = False,
     uncertainty: Annotated[
-        bool,
-        typer.Option("--uncertainty", help="Say how far draws of the weights disagree."),
+        bool, typer.Option("--uncertainty", help="Say how far draws of the weights disagree.")
     ] = False,
     label: Annotated[
         str | None, typer.Option(metavar="COLUMN", help="A column of the CSV to leave out.")

@@ -66,13 +66,12 @@ def _print(lines: Sequence[Line], folder: Path) -> None:
 
     kept = sum(line["decision"] != "rejected" for line in lines)
     table = Table(
+        *("", "update", "when", "examples", "learned", "largest drop", "decision"),
         title=f"{folder}: {len(lines)} updates, {kept} kept",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
     )
-    for column in ("", "update", "when", "examples", "learned", "largest drop", "decision"):
-        table.add_column(column)
     for line in lines:
         table.add_row(
             str(line["number"]),

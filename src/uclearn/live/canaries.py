@@ -9,11 +9,11 @@ from hashlib import blake2b
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from uclearn.errors import DataError, SettingError, TaskError
 from uclearn.live.gate import Gate
-from uclearn.live.new_data import as_data
+from uclearn.live.new_data import NewData, as_data, check_inputs, check_labels
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import correct
 from uclearn.networks import run
@@ -44,20 +44,21 @@ class TaskRecord:
         seen = torch.cat([self.seen, hashes(_whole(train).inputs)]).unique()
         return replace(self, seen=seen, canary=_joined(self.canary, canary))
 
+    def validation(self, data: NewData, model: nn.Module, example: Any) -> Data:
+        """Validation data of this task, refused if they do not fit it."""
+        valid = replace(as_data(data, "validation"), task=self.index)
+        check_inputs(model, valid.inputs, example, "validation")
+        where = f"task {self.name!r} has {self.classes} classes"
+        check_labels(valid, self.classes, where, "Leave those out.", "validation")
+        return valid
+
     def document(self) -> dict[str, Any]:
         """For a saved state."""
         canary = None
         if self.canary is not None:
             batch = _whole(self.canary)
             canary = {"inputs": batch.inputs, "targets": batch.targets}
-        return {
-            "name": self.name,
-            "index": self.index,
-            "classes": self.classes,
-            "labels": list(self.labels),
-            "canary": canary,
-            "seen": self.seen,
-        }
+        return {**vars(self), "labels": list(self.labels), "canary": canary}
 
     @classmethod
     def from_document(cls, saved: dict[str, Any]) -> TaskRecord:
@@ -128,15 +129,8 @@ def _with_canary(task: TaskRecord, gate: Gate) -> TaskRecord:
 def divide(
     data: Data, name: str, gate: Gate | None, tasks: Iterable[TaskRecord], seed: int
 ) -> Portions:
-    """The part of `data` to train on, and the part that will guard it.
-
-    Args:
-        data: the new data.
-        name: of their task.
-        gate: says what is set apart; None: nothing is.
-        tasks: all known tasks with their canaries, which must not be trained on.
-        seed: for what is set apart.
-    """
+    """The part of `data`, of the task `name`, to train on, and the part that will guard it; without
+    a gate nothing is set apart. The canaries of known `tasks` must not be trained on."""
     known = list(tasks)
     portions = Portions(data, None, 0) if gate is None else _divided(data, name, gate, known, seed)
     own = hashes(_whole(portions.train).inputs)
@@ -157,7 +151,12 @@ def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: i
     wanted = gate.canary
     if isinstance(wanted, Mapping):
         known = [task.name for task in tasks]
-        _require_names(wanted, [*known, name])
+        for other in wanted:
+            if other not in (*known, name):
+                raise SettingError(
+                    f"`canary` names a task that there is not: {other!r}. Tasks: "
+                    f"{', '.join([*known, name])}."
+                )
         wanted = _SHARE if name in known else wanted.get(name, _SHARE)
     if isinstance(wanted, int | float):
         count = round(wanted * len(data)) if wanted < 1 else int(wanted)
@@ -175,24 +174,10 @@ def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: i
     return Portions(data, canary, 0)
 
 
-def _require_names(canaries: Mapping[str, object], names: list[str]) -> None:
-    for name in canaries:
-        if name not in names:
-            raise SettingError(
-                f"`canary` names a task that there is not: {name!r}. Tasks: {', '.join(names)}."
-            )
-
-
 def set_apart(data: Data, count: int, order: Tensor, seen: Tensor) -> Portions:
     """`data` in two without a common example: `count` different examples that are not among `seen`
-    are the canary; copies of them are left out of the rest.
-
-    Args:
-        data: all examples.
-        count: how many to set apart.
-        order: a permutation of their positions, which says which ones come first.
-        seen: hashes of what was trained on before.
-    """
+    are the canary, the first in `order` (a permutation of positions); copies of them are left out
+    of the rest. `seen` are hashes of what was trained on before."""
     own = hashes(_whole(data).inputs)
     fresh = ~torch.isin(own, seen)
     first: dict[int, int] = {}
@@ -241,13 +226,8 @@ def fingerprint(data: Data) -> str:
 
 
 def refuse_overlap(asked: Tensor, others: Tensor, what: str) -> None:
-    """Refuse to train on examples of a canary, or to guard by examples that were trained on.
-
-    Args:
-        asked: hashes of the examples that were handed in.
-        others: hashes of those that must not be among them.
-        what: the words between their number and their rows.
-    """
+    """Refuse to train on examples of a canary, or to guard by examples that were trained on: hashes
+    of those `asked` for that are among the `others`; `what` says what they are."""
     shared = torch.isin(asked, others)
     if bool(shared.any()):
         rows = shared.nonzero().flatten().tolist()
@@ -267,9 +247,6 @@ def _joined(first: Data | None, second: Data | None) -> Data | None:
     """Both canaries as one."""
     if first is None or second is None:
         return second if first is None else first
-    both = [_whole(data) for data in (first, second)]
-    return Data(
-        torch.cat([batch.inputs for batch in both]),
-        torch.cat([batch.targets for batch in both]),
-        task=first.task,
-    )
+    one, other = _whole(first), _whole(second)
+    inputs, targets = torch.cat([one.inputs, other.inputs]), torch.cat([one.targets, other.targets])
+    return Data(inputs, targets, task=first.task)

@@ -91,11 +91,8 @@ def capacity(method: Method, history: Sequence[Mapping[str, Any]] = ()) -> Capac
 
 
 def capacity_of(history: Sequence[Mapping[str, Any]]) -> Capacity:
-    """The same from recorded states alone, such as the `nodes` events of a run.
-
-    Args:
-        history: one state per task, in order; a network may have been widened in between.
-    """
+    """The same from recorded states alone, one per task in order, such as the `nodes` events of a
+    run; the network may have been widened in between."""
     numbered = [{**state, "event": "nodes", "task": task} for task, state in enumerate(history)]
     layers = layers_of(numbered)
     if not layers:

@@ -26,8 +26,8 @@ from uclearn.methods.contract import Method
 from uclearn.methods.losses import Score, correct
 from uclearn.methods.parts.wrapper import strengths_of
 from uclearn.methods.ucl.batch_norm import RunningStatistics
-from uclearn.networks import MultiHead, run
-from uclearn.surgery.prune import mean_scores
+from uclearn.networks import MultiHead, arguments, run
+from uclearn.surgery.prune import Pruned, mean_scores
 from uclearn.surgery.prune import prune as prune_network
 from uclearn.surgery.resize import close, tensors
 from uclearn.tasks import DataLike, iterate
@@ -104,13 +104,14 @@ def export(
     example = _example(example, sets)
     network = _taken_out(method, task, example)
     head = None if task is None else 0
-    smaller, removed = network, {}
-    if prune is not None:
-        if not sets:
-            raise SettingError(
-                "`data` must be given where `prune` is: held-out examples tell how many nodes can "
-                "go."
-            )
+    if prune is None:
+        scores = mean_scores(network, sets, score, head)
+        pruned = Pruned(network, {}, scores, scores)
+    elif not sets:
+        raise SettingError(
+            "`data` must be given where `prune` is: held-out examples tell how many nodes can go."
+        )
+    else:
         pruned = prune_network(
             network,
             sets,
@@ -121,18 +122,16 @@ def export(
             head=head,
             example=example,
         )
-        smaller, removed = pruned.network, pruned.removed
-    scores = [mean_scores(each, sets, score, head) for each in (network, smaller)]
-    before, after = (_callable(each) for each in (network, smaller))
+    before, after = _callable(network), _callable(pruned.network)
     difference = 0.0 if path is None else write(after, Path(path), kind, example)
     return Exported(
         network=after,
         parameters_before=parameters(before),
         parameters_after=parameters(after),
-        removed=removed,
-        score_before=scores[0],
-        score_after=scores[1],
-        speed_up=speed_up(before, after, _batch(example, sets)) if removed else 1.0,
+        removed=pruned.removed,
+        score_before=pruned.before,
+        score_after=pruned.after,
+        speed_up=speed_up(before, after, _batch(example, sets)) if pruned.removed else 1.0,
         path=None if path is None else Path(path),
         difference=difference,
     )
@@ -148,8 +147,7 @@ def _taken_out(method: Method, task: int | None, example: Any) -> nn.Module:
         expected = [tensor.cpu() for tensor in _predicted(lent_network, task, there)]
     if isinstance(network, MultiHead) and task is not None:
         network.heads = nn.ModuleList([network.heads[task]])
-    given = example if isinstance(example, tuple) else (example,)
-    if not all(map(close, tensors(_callable(network)(*given)), expected)):
+    if not all(map(close, tensors(_callable(network)(*arguments(example))), expected)):
         raise TaskError(
             f"What {type(method).__name__} lends to predict with is more than a network (an "
             "average over draws): a plain copy of it computes something else, so it cannot be "
@@ -161,7 +159,7 @@ def _taken_out(method: Method, task: int | None, example: Any) -> nn.Module:
 def _predicted(network: nn.Module, task: int | None, example: Any) -> list[Tensor]:
     """What the method itself predicts: for one task, or for all side by side."""
     if not isinstance(network, MultiHead):
-        return tensors(network(*example) if isinstance(example, tuple) else network(example))
+        return tensors(network(*arguments(example)))
     heads = range(len(network.heads)) if task is None else [task]
     return [torch.cat([run(network, example, head) for head in heads], dim=-1)]
 
@@ -216,7 +214,7 @@ def _example(example: Any, sets: Sequence[DataLike]) -> Any:
 def _batch(example: Any, sets: Sequence[DataLike]) -> tuple[Any, ...]:
     if sets:
         return (next(iter(iterate(sets[0], 256))).inputs,)
-    return example if isinstance(example, tuple) else (example,)
+    return arguments(example)
 
 
 def parameters(network: nn.Module) -> int:

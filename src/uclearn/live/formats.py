@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError, check_choice
+from uclearn.networks import arguments
 from uclearn.surgery.resize import tensors
 
 Format = Literal["torch", "onnx"]
@@ -55,14 +56,13 @@ def write(network: nn.Module, path: Path, format: Format | None, example: Any) -
         the largest difference between what the file computes and what the network does.
     """
     assert format is not None
-    small = tuple(_batch_of(value, 2) for value in _given(example))
-    large = tuple(_batch_of(value, 5) for value in _given(example))
+    small, large = (tuple(_batch_of(each, n) for each in arguments(example)) for n in (2, 5))
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
         draft = Path(folder) / f"draft{'.pt2' if format == 'torch' else '.onnx'}"
         try:
             with torch.no_grad(), _quiet():
-                _WRITERS[format](network, draft, small)
+                _write(network, draft, small, format)
         except UclearnError:
             raise
         except Exception as error:  # torch raises dozens of kinds here
@@ -105,18 +105,18 @@ def _quiet() -> Iterator[None]:
         registry.setLevel(level)
 
 
-def _write_torch(network: nn.Module, path: Path, given: tuple[Any, ...]) -> None:
-    torch.export.save(torch.export.export(network, given, dynamic_shapes=_open(given)), path)
+def _write(network: nn.Module, path: Path, given: tuple[Any, ...], format: Format) -> None:
+    batch = torch.export.Dim("batch", min=1)  # the first dimension of every input, of any size
+    program = torch.export.export(network, given, dynamic_shapes=tuple({0: batch} for _ in given))
+    if format == "torch":
+        torch.export.save(program, path)
+    else:
+        torch.onnx.export(program, dynamo=True, verbose=False).save(path, external_data=False)  # type: ignore[union-attr]
 
 
 def _read_torch(path: Path) -> Callable[..., list[Tensor]]:
     module = torch.export.load(path).module()
     return lambda *given: tensors(module(*given))
-
-
-def _write_onnx(network: nn.Module, path: Path, given: tuple[Any, ...]) -> None:
-    program = torch.export.export(network, given, dynamic_shapes=_open(given))
-    torch.onnx.export(program, dynamo=True, verbose=False).save(path, external_data=False)  # type: ignore[union-attr]
 
 
 def _read_onnx(path: Path) -> Callable[..., list[Tensor]]:
@@ -132,18 +132,7 @@ def _read_onnx(path: Path) -> Callable[..., list[Tensor]]:
     return run
 
 
-_WRITERS = {"torch": _write_torch, "onnx": _write_onnx}
 _READERS = {"torch": _read_torch, "onnx": _read_onnx}
-
-
-def _open(given: tuple[Any, ...]) -> tuple[dict[int, Any], ...]:
-    """The first dimension of every input is the batch, of any size."""
-    batch = torch.export.Dim("batch", min=1)
-    return tuple({0: batch} for _ in given)
-
-
-def _given(example: Any) -> tuple[Any, ...]:
-    return example if isinstance(example, tuple) else (example,)
 
 
 def _batch_of(value: Tensor, size: int) -> Tensor:

@@ -9,7 +9,7 @@ you rely on it. It is far more often right for a batch that is known to come fro
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,12 +22,8 @@ from uclearn.training.predict import Prediction, predict
 
 
 def least_uncertain(candidates: Sequence[Prediction], together: bool = False) -> Prediction:
-    """Of the predictions of each task's head, for each example the least uncertain one.
-
-    Args:
-        candidates: by task, for the same batch.
-        together: one task for the whole batch.
-    """
+    """Of the predictions of each task's head for the same batch, for each example the least
+    uncertain one; `together`: of one task for the whole batch."""
     shares = torch.stack([relative_entropy(one) for one in candidates])  # (tasks, batch)
     if together:
         shares = shares.mean(dim=1, keepdim=True).expand_as(shares)
@@ -71,13 +67,9 @@ class InferenceAccuracy:
 def inference_accuracy(
     method: Method, tasks: Sequence[DataLike], draws: int = 0, batch_size: int = 16
 ) -> InferenceAccuracy:
-    """Measure task inference on labelled data of each task, by number.
+    """Measure task inference on labelled data of each task, by number, that were not trained on.
 
-    Args:
-        method: with a head for each task.
-        tasks: data that were not trained on.
-        draws: of the weights; 0: the means alone.
-        batch_size: of the batches that are taken to belong together.
+    `draws` of the weights (0: the means alone); `batch_size` examples are taken to belong together.
     """
     scores = [_scores(method, index, tasks, draws, batch_size) for index in range(len(tasks))]
     found, label, told, batch = (sum(each) / len(tasks) for each in zip(*scores, strict=True))
@@ -90,10 +82,7 @@ def _scores(
     data = tasks[index]
     batches = list(iterate(data, 1024))
     targets = torch.cat([batch.targets for batch in batches])
-    every = [
-        joined([predict(method, batch.inputs, t, draws) for batch in batches])
-        for t in range(len(tasks))
-    ]
+    every = predict_each(method, [batch.inputs for batch in batches], range(len(tasks)), draws)
     chosen = least_uncertain(every)
     right = chosen.task == index
     hit = right & (chosen.probabilities.argmax(dim=1) == targets)
@@ -109,11 +98,13 @@ def _share(right: Tensor) -> float:
     return float(right.double().mean())
 
 
-def joined(parts: Sequence[Prediction]) -> Prediction:
-    """Predictions of several batches as those of one."""
-    return Prediction(
-        probabilities=torch.cat([part.probabilities for part in parts]).cpu(),
-        entropy=torch.cat([part.entropy for part in parts]).cpu(),
-        disagreement=torch.cat([part.disagreement for part in parts]).cpu(),
-        task=torch.cat([part.task for part in parts]).cpu(),
-    )
+def predict_each(
+    method: Method, batches: Sequence[Tensor], tasks: Iterable[int], draws: int
+) -> list[Prediction]:
+    """By task what its head predicts for all batches, one after the other as if they were one."""
+    return [_joined([predict(method, batch, task, draws) for batch in batches]) for task in tasks]
+
+
+def _joined(parts: Sequence[Prediction]) -> Prediction:
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    return Prediction(*(torch.cat(column).cpu() for column in columns))

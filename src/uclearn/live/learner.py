@@ -27,26 +27,18 @@ from uclearn.live.canaries import TaskRecord, divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
 from uclearn.live.gate import Gate
-from uclearn.live.new_data import (
-    NewData,
-    as_data,
-    as_inputs,
-    check_inputs,
-    check_labels,
-    check_targets,
-)
+from uclearn.live.new_data import NewData, as_data, as_inputs, check_inputs, check_targets
 from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress
 from uclearn.live.update import SCHEMA, Update, UpdateRequest, UpdateTarget, known_task, now
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
-from uclearn.methods.registry import build, keywords, parts
+from uclearn.methods.registry import build, by_part
 from uclearn.networks import MultiHead, has_heads
 from uclearn.storage.checkpoint import has_checkpoint
 from uclearn.storage.files import FolderLock
 from uclearn.surgery.anatomy import widths
+from uclearn.surgery.growth import By, widen
 from uclearn.surgery.outputs import add_outputs, resize_to, sizes
-from uclearn.surgery.widen import By, widen
-from uclearn.tasks import Data
 from uclearn.tasks.data import generator
 from uclearn.training.plan import Plan
 
@@ -101,7 +93,7 @@ class Learner:
                 f"`model` must have no heads yet, got {len(model.heads)}: each task adds its own. "
                 "Hand in its trunk in a new MultiHead."
             )
-        self._settings_by_part = _by_part(method, settings)
+        self._settings_by_part = by_part(method, settings)
         self._blank = copy.deepcopy(model)
         self._first_sizes = sizes(model)
         self.example = example
@@ -140,7 +132,10 @@ class Learner:
                 frequent ones.
         """
         arrived = as_data(data)
-        self._prepare(arrived)
+        check_inputs(self.network, arrived.inputs, self.example, "data")
+        if self._method is None:
+            self.example = arrived.inputs[:1].clone()
+            self._method = self._build(self._blank)
         asked = UpdateTarget(name, task, classes, tuple(labels))
         target, outputs = asked.find(self.tasks, self.method.model, self.example, arrived)
         arrived = replace(arrived, task=target.index)
@@ -148,7 +143,9 @@ class Learner:
             check_targets(self.method.model, arrived, self.example)
         known = guarded(self.tasks.values(), gate)
         portions = divide(arrived, target.name, gate, known, self.plan.seed)
-        valid = None if validation is None else self._checked(validation, target)
+        valid = None
+        if validation is not None:
+            valid = target.validation(validation, self.method.model, self.example)
         number = len(self.journal) + 1
         request = UpdateRequest(name, number, target, known, arrived, portions, valid, gate)
         usual = squared_error if target.classes is None else cross_entropy
@@ -193,11 +190,12 @@ class Learner:
             raise SettingError(f"`draws` must be at least 2 to disagree, got {draws}.")
         count = draws if uncertainty else 0
         names = list(self.tasks)
-        chosen = self._chosen(task)
-        if chosen is not None and self.tasks[chosen].classes is None:
-            return regress(self.method, inputs, chosen, self.tasks[chosen].index, count)
-        index = None if chosen is None else self.tasks[chosen].index
-        return classify(self.method, inputs, names, index, count, together)
+        if task is None and has_heads(self.method.model) and len(names) > 1:
+            return classify(self.method, inputs, names, None, count, together)
+        known = known_task(self.tasks, names[-1] if task is None else task)
+        if known.classes is None:
+            return regress(self.method, inputs, known.name, known.index, count)
+        return classify(self.method, inputs, names, known.index, count, together)
 
     # -- room ------------------------------------------------------------------------------
 
@@ -285,12 +283,8 @@ class Learner:
         """Within: the learner in `folder`, locked against other processes; saved at the end.
 
         `with Learner.open(folder) as learner: learner.learn(...)`. After an error nothing is saved.
-
-        Args:
-            folder: where it is.
-            model: as for `load`.
-            loss: as for `load`.
-            new: makes the learner if there is none in `folder` yet; None: that is an error.
+        The arguments are those of `load`; `new` makes the learner if there is none in `folder` yet
+        (None: that is an error).
         """
         place = Path(folder)
         if new is not None:
@@ -325,42 +319,9 @@ class Learner:
         method.use_loss(self.loss)
         return method
 
-    def _prepare(self, arrived: Data) -> None:
-        """Check the inputs, and build the method if these are the first."""
-        check_inputs(self.network, arrived.inputs, self.example, "data")
-        if self._method is None:
-            self.example = arrived.inputs[:1].clone()
-            self._method = self._build(self._blank)
-
-    def _chosen(self, task: str | None) -> str | None:
-        """The task to predict for; None: it has to be found out."""
-        if task is not None:
-            return known_task(self.tasks, task).name
-        if has_heads(self.method.model) and len(self.tasks) > 1:
-            return None
-        return list(self.tasks)[-1]
-
-    def _checked(self, validation: NewData, target: TaskRecord) -> Data:
-        valid = replace(as_data(validation, "validation"), task=target.index)
-        check_inputs(self.method.model, valid.inputs, self.example, "validation")
-        where = f"task {target.name!r} has {target.classes} classes"
-        check_labels(valid, target.classes, where, "Leave those out.", "validation")
-        return valid
-
     def _copy(self, outputs: int | None) -> tuple[Method, nn.Module]:
         """A copy to train, with more outputs if so many are needed."""
         if outputs is None:
             return copy.deepcopy(self.method), self._blank
         draw = generator(self.plan.seed, f"{outputs} outputs")
         return add_outputs(self.method, self._blank, self.example, outputs, self._build, draw)
-
-
-def _by_part(method: str, settings: dict[str, Any]) -> dict[str, dict[str, Any]]:
-    """Each setting to every part of the method that takes it, `build` refuses the rest."""
-    first, *wrappers = parts(method)
-    found: dict[str, dict[str, Any]] = {first: {}}
-    for key, value in settings.items():
-        takers = [part for part in (first, *wrappers) if key in keywords(part)] or [first]
-        for part in takers:
-            found.setdefault(part, {})[key] = value
-    return found

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
-from uclearn.errors import DataError, SettingError, UclearnError
+from uclearn.errors import DataError, UclearnError
 from uclearn.methods.contract import lent
-from uclearn.networks import MultiHead, run, run_trunk
+from uclearn.networks import MultiHead, arguments, run_trunk
 from uclearn.tasks import Data, DataLike, FromLoader, Joined, stored
 from uclearn.tasks.sources.arrays import from_arrays
 
@@ -102,7 +102,7 @@ def outputs_of(model: nn.Module, example: Any) -> int | None:
     if isinstance(model, MultiHead):
         return None
     with lent(model) as network, torch.no_grad():
-        made = network(*example) if isinstance(example, tuple) else run(network, example)
+        made = network(*arguments(example))
     return int(made.shape[1]) if isinstance(made, Tensor) and made.dim() == 2 else None
 
 
@@ -140,21 +140,12 @@ def check_targets(model: nn.Module, data: Data, example: Any) -> None:
     if isinstance(model, MultiHead) or not data.targets.is_floating_point():
         return
     with lent(model) as network, torch.no_grad():
-        made = network(*example) if isinstance(example, tuple) else network(example)
+        made = network(*arguments(example))
     if made[0].numel() != data.targets[0].numel():
         raise DataError(
             f"The network's outputs of shape {tuple(made.shape[1:])} cannot be compared with "
             f"targets of shape {tuple(data.targets.shape[1:])}. Give targets of the outputs' shape "
             "(labels are whole numbers), or a `loss` of your own."
-        )
-
-
-def check_classes(classes: int, outputs: int) -> None:
-    """Outputs can be added to a network, not taken away."""
-    if classes < outputs:
-        raise SettingError(
-            f"`classes` must be at least {outputs}, the outputs that the network has, got "
-            f"{classes}. Leave it out unless classes are to be added."
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -11,10 +11,9 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, use_samples
-from uclearn.live.infer_task import joined, least_uncertain
+from uclearn.live.infer_task import least_uncertain, predict_each
 from uclearn.methods.contract import Method
 from uclearn.networks import run
-from uclearn.training.predict import predict
 
 DRAWS = 20
 """Draws of the weights that uncertainty is measured by."""
@@ -70,22 +69,11 @@ def classify(
     together: bool,
     size: int = 1024,
 ) -> LearnerPrediction:
-    """Class probabilities of a batch; `task` None: of the task with the least uncertain head.
-
-    Args:
-        method: any method.
-        x: a batch.
-        names: of the tasks, by number.
-        task: which it belongs to, or None.
-        draws: of the weights; 0: the means alone.
-        together: all of `x` belongs to one task, which is to be found.
-        size: examples worked on at once.
-    """
+    """Class probabilities of a batch, `size` examples at once; arguments as of `Learner.predict`.
+    `names` are those of all tasks by number; `task` None: the one with the least uncertain head."""
     tried = range(len(names)) if task is None else [task]
     with undisturbed(method.model):
-        candidates = [
-            joined([predict(method, part, t, draws) for part in x.split(size)]) for t in tried
-        ]
+        candidates = predict_each(method, x.split(size), tried, draws)
     found = candidates[0] if task is not None else least_uncertain(candidates, together)
     return LearnerPrediction(
         tasks=tuple(names[t] for t in found.task.tolist()),
@@ -100,16 +88,14 @@ def regress(
 ) -> LearnerPrediction:
     """Outputs of a batch as they are; with draws also their standard deviation."""
     with undisturbed(method.model), method.inference(task) as network:
-        if not draws or not has_spread(network):
-            each = torch.cat([run(network, part, task) for part in x.split(size)])[None]
-        else:
-            with use_samples(network):
-                each = torch.stack(
-                    [
-                        torch.cat([run(network, part, task) for part in x.split(size)])
-                        for _ in range(draws)
-                    ]
-                )
+        drawn = draws if has_spread(network) else 0
+        with use_samples(network) if drawn else nullcontext():
+            each = torch.stack(
+                [
+                    torch.cat([run(network, part, task) for part in x.split(size)])
+                    for _ in range(drawn or 1)
+                ]
+            )
     spread = each.std(dim=0) if len(each) > 1 else None
     return LearnerPrediction((name,) * len(x), each.mean(0), spread, classifies=False)
 

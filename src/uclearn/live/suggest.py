@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, stdev
 from typing import Any
@@ -207,7 +207,9 @@ def _choices(method: str, choices: Choices | None) -> Choices:
 
 
 def _candidates(choices: Choices, room: int, seed: int) -> list[dict[str, Any]]:
-    every = [dict(zip(choices, values, strict=True)) for values in _product(choices)]
+    every = [
+        dict(zip(choices, values, strict=True)) for values in itertools.product(*choices.values())
+    ]
     if len(every) < 2:
         raise SettingError(
             f"`choices` must hold at least two candidates to choose from, got {len(every)}."
@@ -216,10 +218,6 @@ def _candidates(choices: Choices, room: int, seed: int) -> list[dict[str, Any]]:
         return every
     order = torch.randperm(len(every), generator=generator(seed, "suggest")).tolist()
     return [every[place] for place in sorted(order[: max(2, room // 2)])]
-
-
-def _product(choices: Choices) -> Iterator[tuple[Any, ...]]:
-    return itertools.product(*choices.values())
 
 
 def _check(data: Sequence[Data], runs: int) -> None:

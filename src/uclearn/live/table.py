@@ -54,12 +54,10 @@ def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
 
 
 def read_table(path: Path, label: str | None, *, labelled: bool) -> Table:
-    """The examples in the file `path`.
+    """The examples in a `.csv` or `.npz` file.
 
-    Args:
-        path: a `.csv` or `.npz` file.
-        label: name of the CSV column that holds the labels; None: the last one.
-        labelled: whether there must be labels. If not, a column named `label` is left out.
+    If there must be labels (`labelled`), they are in the CSV's column `label` (None: the last one);
+    if not, that column is left out.
     """
     if not path.exists():
         raise DataError(f"{path}: expected a .csv or .npz file, found nothing.")

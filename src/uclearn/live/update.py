@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from uclearn.errors import SettingError, TaskError, no_such
 from uclearn.live.canaries import Portions, TaskRecord, fingerprint, right_answers
 from uclearn.live.gate import Comparison, Gate, compare
-from uclearn.live.new_data import check_classes, check_labels, class_count, outputs_of
+from uclearn.live.new_data import check_labels, class_count, outputs_of
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.wrapper import node_state
@@ -65,7 +65,11 @@ class UpdateTarget:
     ) -> tuple[TaskRecord, int | None]:
         wanted = None
         if self.classes is not None and have is not None:
-            check_classes(self.classes, have)
+            if self.classes < have:
+                raise SettingError(
+                    f"`classes` must be at least {have}, the outputs that the network has, got "
+                    f"{self.classes}. Leave it out unless classes are to be added."
+                )
             wanted = self.classes if self.classes > have else None
         count = None if data.targets.is_floating_point() else wanted or have
         remedy = "To add outputs for new classes, pass their total number: `classes=...`."

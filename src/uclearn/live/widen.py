@@ -1,5 +1,5 @@
-"""More nodes for a network that has learned: see `uclearn.surgery.widen`."""
+"""More nodes for a network that has learned: see `uclearn.surgery.growth`."""
 
-from uclearn.surgery.widen import widen, widen_network
+from uclearn.surgery.growth import widen, widen_network
 
 __all__ = ["widen", "widen_network"]

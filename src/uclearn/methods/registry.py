@@ -116,6 +116,20 @@ def build(name: str, model: nn.Module, example: Any, settings: Settings | None =
     return built
 
 
+def by_part(name: str, settings: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    """Each setting for every part of the method that takes it; `build` refuses the rest.
+
+    >>> by_part("ucl+replay", {"beta": 0.01, "size": 100})
+    {'ucl': {'beta': 0.01}, 'replay': {'size': 100}}
+    """
+    every = parts(name)
+    found: dict[str, dict[str, Any]] = {every[0]: {}}
+    for key, value in settings.items():
+        for part in [part for part in every if key in keywords(part)] or every[:1]:
+            found.setdefault(part, {})[key] = value
+    return found
+
+
 def keywords(part: str) -> dict[str, inspect.Parameter]:
     """The settings that a method or wrapper takes, with their annotations and defaults.
 

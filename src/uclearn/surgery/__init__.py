@@ -1,7 +1,6 @@
 """Networks made larger or smaller without a change in what they compute.
 
-`widen` adds nodes (`growth`: what methods remember of them), `outputs` adds classes, `prune` takes
-out the nodes that no task relies on (`reliance`: how much it relies on each). Below them: `anatomy`
-(what can be resized, and what stands against it) and `resize` (resizing, and proof that all still
-fits together).
+`growth` adds nodes, `outputs` adds classes, `prune` takes out the nodes that no task relies on
+(`reliance`: how much it relies on each). Below them: `anatomy` (what can be resized, and what
+stands against it) and `resize` (resizing, and proof that all still fits together).
 """

@@ -6,7 +6,7 @@ its output, as if they were layers too: what is added to an input, or put out, k
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -14,23 +14,18 @@ from typing import Any
 from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
+from uclearn.errors import SettingError
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.parts.wrapper import running_on
-from uclearn.networks import MultiHead
+from uclearn.networks import MultiHead, arguments
 from uclearn.topology import Ties, Topology, node_count, ties, trace
 from uclearn.topology.ports import Port, Ported
 
 OUTPUT = "<output>"
 TRUNK = "<end of the trunk>"
 _LAYERS = (
-    nn.Linear,
-    nn.Conv1d,
-    nn.Conv2d,
-    nn.Conv3d,
-    nn.ConvTranspose1d,
-    nn.ConvTranspose2d,
-    nn.ConvTranspose3d,
-    nn.Embedding,
+    *(nn.Linear, nn.Embedding, nn.Conv1d, nn.Conv2d, nn.Conv3d),
+    *(nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d),
 )
 _MIXING = (nn.LayerNorm, nn.RMSNorm, nn.GroupNorm)
 
@@ -64,6 +59,15 @@ class Anatomy:
                 if groups[name] & groups[other]:
                     found.setdefault(other, f"it is tied to `{name}`, and there {found[name]}")
         return found
+
+    def require_layers(self, names: Iterable[str], setting: str) -> None:
+        """Refuse the names of layers that there are not, given as `setting`."""
+        for name in names:
+            if name not in self.layers:
+                raise SettingError(
+                    f"`{setting}` must name layers of the network, got {name!r}. Its layers are: "
+                    f"{', '.join(self.layers)}."
+                )
 
     def groups(self, name: str) -> set[int]:
         """The groups that the nodes of layer `name` belong to."""
@@ -113,7 +117,7 @@ def examine(model: nn.Module, example: Any) -> Anatomy:
     {'2': 'what it puts out is what the network puts out'}
     """
     layers, norms, opaque = _sort(model)
-    given = example if isinstance(example, tuple) else (example,)
+    given = arguments(example)
     watched = _Watched(model, given)
     ports = {f"<input {n}>": port for n, port in enumerate(watched.ports)}
     ends = {OUTPUT: watched.exit}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import math
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,8 @@ from torch import Tensor, nn
 
 from uclearn.errors import UclearnError, UnsupportedLayerError
 from uclearn.methods.contract import Method, lent
-from uclearn.networks import MultiHead
+from uclearn.networks import MultiHead, arguments
+from uclearn.surgery.resize import replace_tensors
 
 Build = Callable[[nn.Module], Method]
 
@@ -30,22 +32,15 @@ def add_outputs(
 
     The method is built anew from a network with a larger output layer; then all that the old one
     remembers is put where it stood. What remains as built belongs to the new outputs: small random
-    weights, no importance, the initial uncertainty.
-
-    Args:
-        method: left as it is.
-        blank: the plain network that it was built from; left as it is.
-        example: a batch of inputs.
-        outputs: how many there shall be.
-        build: makes the method of a network.
-        generator: for the new weights.
+    weights, no importance, the initial uncertainty. `method` and `blank`, the plain network that it
+    was built from, are left as they are; `build` makes the method of a network.
     """
     name = output_layer(method.model, example)
     larger = copy.deepcopy(blank)
     wanted = sizes(larger)
-    for parameter in ("weight", "bias"):
-        if f"{name}.{parameter}".lstrip(".") in wanted:
-            wanted[f"{name}.{parameter}".lstrip(".")][0] = outputs
+    for parameter in (f"{name}.weight".lstrip("."), f"{name}.bias".lstrip(".")):
+        if parameter in wanted:
+            wanted[parameter][0] = outputs
     resize_to(larger, wanted)
     _draw(larger.get_submodule(name), outputs, method, name, generator)
     grown = build(larger)
@@ -67,17 +62,12 @@ def output_layer(model: nn.Module, example: Any) -> str:
     '2'
     """
     made: dict[str, Tensor] = {}
-    hooks = [
-        module.register_forward_hook(lambda _m, _i, out, it=name: made.__setitem__(it, out))
-        for name, module in model.named_modules()
-        if isinstance(module, nn.Linear)
-    ]
-    try:
-        with lent(model) as network, torch.no_grad():
-            final = network(*example) if isinstance(example, tuple) else network(example)
-    finally:
-        for hook in hooks:
-            hook.remove()
+    with ExitStack() as hooks, lent(model) as network, torch.no_grad():
+        for name, module in model.named_modules():
+            if isinstance(module, nn.Linear):
+                keep = partial(made.__setitem__, name)
+                hooks.enter_context(module.register_forward_hook(lambda *io, it=keep: it(io[-1])))
+        final = network(*arguments(example))
     found = [name for name, out in made.items() if out is final]
     if not found:
         raise UnsupportedLayerError(
@@ -102,9 +92,8 @@ def _draw(
 
 def _transplanted(old: dict[str, Tensor], new: dict[str, Tensor]) -> dict[str, Tensor]:
     """Every tensor of `new` with the values of `old` where both have a place for them."""
-    state = {}
+    state = dict(old)
     for key, tensor in old.items():
-        state[key] = tensor
         grown = new.get(key)
         if grown is not None and _larger(grown, tensor):
             state[key] = grown.clone()
@@ -133,37 +122,26 @@ def sizes(model: nn.Module) -> Sizes:
     return found
 
 
-_LENGTHS = (("out_features", "out_channels", "num_features"), ("in_features", "in_channels"))
-"""By dimension of a weight the attributes of layers that repeat its length."""
-
-
-@torch.no_grad()
 def resize_to(model: nn.Module, wanted: Mapping[str, list[int]]) -> nn.Module:
     """Make each layer as large as `wanted` says, in place; what was there is kept where it was.
 
     What is new is zero. For Linear, Conv and Embedding layers without groups, and batch norms.
     """
     for place, module in model.named_modules():
-        for own in (module._parameters, module._buffers):
-            for name, tensor in list(own.items()):
-                shape = wanted.get(f"{place}.{name}".lstrip("."))
-                if tensor is None or shape is None or list(tensor.shape) == shape:
-                    continue
-                larger = tensor.new_zeros(shape)
-                common = tuple(slice(min(a, b)) for a, b in zip(tensor.shape, shape, strict=True))
-                larger[common] = tensor[common]
-                parameter = isinstance(tensor, nn.Parameter)
-                own[name] = nn.Parameter(larger, tensor.requires_grad) if parameter else larger
-                _note_lengths(module, name, shape)
+
+        def resized(name: str, tensor: Tensor, place: str = place) -> Tensor:
+            return _resized(tensor, wanted.get(f"{place}.{name}".lstrip(".")))
+
+        replace_tensors(module, resized)
     if isinstance(model, MultiHead) and "<features>" in wanted:
         model.features = wanted["<features>"][0]
     return model
 
 
-def _note_lengths(module: nn.Module, name: str, shape: list[int]) -> None:
-    if isinstance(module, nn.Embedding):
-        module.num_embeddings, module.embedding_dim = shape
-    elif name == "weight":
-        for length, attributes in zip(shape, _LENGTHS, strict=False):
-            for attribute in filter(partial(hasattr, module), attributes):
-                setattr(module, attribute, length)
+def _resized(tensor: Tensor, shape: list[int] | None) -> Tensor:
+    if shape is None or list(tensor.shape) == shape:
+        return tensor
+    resized = tensor.new_zeros(shape)
+    common = tuple(slice(min(a, b)) for a, b in zip(tensor.shape, shape, strict=True))
+    resized[common] = tensor[common]
+    return resized

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -88,14 +89,14 @@ def prune(
     fewest = [own - tolerance - 1e-9 for own in before]  # 0.9 - 0.1 is not quite 0.8
 
     def good(count: int) -> bool:
-        after = mean_scores(surgeon.without(count), sets, score, head)
+        after = mean_scores(surgeon.without(surgeon.order[:count]), sets, score, head)
         return all(own >= limit for own, limit in zip(after, fewest, strict=True))
 
-    count = largest(good, len(surgeon.order))
-    smaller = surgeon.without(count)
-    surgeon.verify(smaller, count)
+    groups = surgeon.order[: largest(good, len(surgeon.order))]
+    smaller = surgeon.without(groups)
+    surgeon.verify(smaller, groups)
     after = mean_scores(smaller, sets, score, head)
-    return Pruned(smaller, surgeon.removed(count), before, after)
+    return Pruned(smaller, surgeon.removed(groups), before, after)
 
 
 def mean_scores(
@@ -137,14 +138,10 @@ def _inputs(sets: Sequence[DataLike], device: torch.device) -> Iterator[Tensor]:
 
 
 class Surgeon:
-    """Knows in which order the nodes of a network should go, and takes them out.
+    """Knows in which order the nodes of a network should go, and takes them out of copies of it.
 
-    Args:
-        network: a plain network; copies of it are cut.
-        example: a small batch of inputs.
-        inputs: batches on which activations are measured.
-        strengths: per layer (nodes,), where the method knows them.
-        keep: layers that keep all of their nodes.
+    Nodes that are tied go together, as a group. Activations are measured on the batches `inputs`;
+    the other arguments are those of `prune`.
     """
 
     def __init__(
@@ -159,84 +156,63 @@ class Surgeon:
         self._anatomy = examine(network, example)
         self._found = arriving(network, self._anatomy, inputs)
         score = scores(self._anatomy, self._found, strengths)
-        free = _removable(self._anatomy, score, _known(self._anatomy, keep))
+        kept = set(keep)
+        self._anatomy.require_layers(kept, "keep")
+        free = _removable(self._anatomy, score, kept)
         self.order: list[int] = sorted(free, key=lambda group: float(score[group]))
         """The groups that may go, the least relied on first."""
 
     def rehearse(self) -> None:
-        """Take one node out of every layer that may lose any, to find out early what cannot be."""
-        of_nodes, topology = self._anatomy.ties.of_nodes, self._anatomy.topology
-        chosen = set()
+        """Take one group out of every layer that may lose any, to find out early what cannot be."""
+        chosen: set[int] = set()
         for name in self._anatomy.layers:
-            own = set(of_nodes[topology.nodes(name)].tolist())
+            own = self._anatomy.groups(name)
             chosen.update([group for group in self.order if group in own][:1])
-        gone = torch.zeros(self._anatomy.ties.count + 1, dtype=torch.bool)
-        gone[list(chosen)] = True
-        self._verify(self._without(gone), gone)
+        self.verify(self.without(chosen), chosen)
 
-    def without(self, count: int) -> nn.Module:
-        """A copy of the network without the first `count` groups."""
-        return self._without(self._gone(count))
-
-    def _without(self, gone: Tensor) -> nn.Module:
-        smaller = copy.deepcopy(self._network)
-        anatomy = self._anatomy
+    def without(self, groups: Iterable[int]) -> nn.Module:
+        """A copy of the network without these groups."""
+        smaller, gone = copy.deepcopy(self._network), self._gone(groups)
         modules = dict(smaller.named_modules())
         for name, reading in self._found.items():
-            _fold(modules[name], gone[anatomy.ties.of_features[name]], reading.constant)
-        resize(smaller, anatomy, shorten(anatomy, gone))
+            _fold(modules[name], gone[self._anatomy.ties.of_features[name]], reading.constant)
+        resize(smaller, self._anatomy, shorten(self._anatomy, gone))
         return smaller
 
-    def verify(self, smaller: nn.Module, count: int) -> None:
+    def verify(self, smaller: nn.Module, groups: Iterable[int]) -> None:
         """It is wired as it was, and computes what the whole network does with constants there."""
-        self._verify(smaller, self._gone(count))
-
-    def _verify(self, smaller: nn.Module, gone: Tensor) -> None:
-        modules = dict(smaller.named_modules())
-        changed = {name: node_count(modules[name]) for name in self._lost(gone)}
+        gone, modules = self._gone(groups), dict(smaller.named_modules())
+        changed = {name: node_count(modules[name]) for name in self.removed(groups)}
         if changed:
-            expected = self._replaced(gone)
-            verify(smaller, self._example, shorten(self._anatomy, gone), changed, expected)
+            cuts = shorten(self._anatomy, gone)
+            verify(smaller, self._example, cuts, changed, self._replaced(gone))
 
-    def removed(self, count: int) -> dict[str, int]:
-        """How many nodes go from each layer."""
-        return self._lost(self._gone(count))
-
-    def _lost(self, gone: Tensor) -> dict[str, int]:
-        nodes = gone[self._anatomy.ties.of_nodes]
-        counts = {
-            n: int(nodes[self._anatomy.topology.nodes(n)].sum()) for n in self._anatomy.layers
-        }
+    def removed(self, groups: Iterable[int]) -> dict[str, int]:
+        """How many nodes go from each layer that loses any."""
+        nodes, topology = self._gone(groups)[self._anatomy.ties.of_nodes], self._anatomy.topology
+        counts = {name: int(nodes[topology.nodes(name)].sum()) for name in self._anatomy.layers}
         return {name: lost for name, lost in counts.items() if lost}
 
-    def _gone(self, count: int) -> Tensor:
+    def _gone(self, groups: Iterable[int]) -> Tensor:
         """(groups + 1,) bool; the last stands for features that no node feeds."""
         gone = torch.zeros(self._anatomy.ties.count + 1, dtype=torch.bool)
-        gone[self.order[:count]] = True
+        gone[list(groups)] = True
         return gone
 
     def _replaced(self, gone: Tensor) -> list[Tensor]:
         """The outputs of the whole network with the constant read wherever a node is gone."""
-        handles = []
-        for name, layer in self._anatomy.layers.items():
-            quiet = gone[self._anatomy.ties.of_features[name]]
-            if bool(quiet.any()):
-                hook = _replace(layer, quiet, self._found[name].constant)
-                handles.append(layer.register_forward_pre_hook(hook))
-        try:
+        with ExitStack() as hooks:
+            for name, layer in self._anatomy.layers.items():
+                quiet = gone[self._anatomy.ties.of_features[name]]
+                if bool(quiet.any()):
+                    hook = _replace(layer, quiet, self._found[name].constant)
+                    hooks.enter_context(layer.register_forward_pre_hook(hook))
             return outputs(self._network, self._example)
-        finally:
-            for handle in handles:
-                handle.remove()
 
 
 def shorten(anatomy: Anatomy, gone: Tensor) -> Cuts:
-    """The cut that takes groups out, with every node and feature that belongs to them.
-
-    Args:
-        anatomy: of the whole network.
-        gone: (groups + 1,) bool, the last of them False.
-    """
+    """The cut that takes groups out of the whole network, with every node and feature that belongs
+    to them; `gone` is (groups + 1,) bool, the last of them False."""
     cuts, wiring = whole(anatomy), {}
     alive = ~gone[anatomy.ties.of_nodes]
     number = (alive.cumsum(0) - 1).tolist()
@@ -260,16 +236,6 @@ def _removable(anatomy: Anatomy, score: Tensor, keep: set[str]) -> set[int]:
             groups = groups[score[groups].argmax()].reshape(1)
         free -= set(groups.tolist())
     return free
-
-
-def _known(anatomy: Anatomy, keep: Iterable[str]) -> set[str]:
-    for name in (chosen := set(keep)):
-        if name not in anatomy.layers:
-            raise SettingError(
-                f"`keep` must name layers of the network, got {name!r}. Its layers are: "
-                f"{', '.join(anatomy.layers)}."
-            )
-    return chosen
 
 
 @torch.no_grad()

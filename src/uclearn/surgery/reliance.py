@@ -23,6 +23,7 @@ Nodes that are tied are scored as one, by the strongest of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -59,13 +60,11 @@ def arriving(model: nn.Module, anatomy: Anatomy, batches: Iterable[Any]) -> dict
 
         return layer.register_forward_pre_hook(hook, with_kwargs=True)
 
-    handles = [watch(*item) for item in anatomy.layers.items()]
-    try:
+    with ExitStack() as hooks:
+        for name, layer in anatomy.layers.items():
+            hooks.enter_context(watch(name, layer))
         for batch in batches:
             outputs(model, batch)
-    finally:
-        for handle in handles:
-            handle.remove()
     return {name: own.as_read_by(anatomy.layers[name]) for name, own in moments.items()}
 
 
@@ -97,17 +96,10 @@ class _Moments:
 
 
 def scores(
-    anatomy: Anatomy,
-    found: Mapping[str, Arriving],
-    strengths: Mapping[str, Tensor],
+    anatomy: Anatomy, found: Mapping[str, Arriving], strengths: Mapping[str, Tensor]
 ) -> Tensor:
-    """(groups,) how much the network relies on each group of nodes.
-
-    Args:
-        anatomy: of the network.
-        found: what arrives at its layers.
-        strengths: per layer (nodes,), where the method knows them.
-    """
+    """(groups,) how much the network relies on each group of nodes: by what was `found` to arrive
+    at its layers, and by `strengths`, per layer (nodes,), where the method knows them."""
     share = torch.zeros(anatomy.ties.count)
     for name, reading in found.items():
         layer = anatomy.layers[name]

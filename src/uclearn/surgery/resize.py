@@ -8,6 +8,7 @@ The resized network is then followed once more: if it is not wired as predicted,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +21,7 @@ from torch.utils._pytree import tree_flatten
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.methods.contract import lent
-from uclearn.networks import MultiHead
+from uclearn.networks import MultiHead, arguments
 from uclearn.surgery.anatomy import OUTPUT, TRUNK, Anatomy, examine
 from uclearn.topology import node_count
 
@@ -63,22 +64,16 @@ def node_axis(layer: nn.Module) -> int:
     return 1 if isinstance(layer, nn.Embedding | _ConvTransposeNd) else 0
 
 
-def cut_weight(layer: nn.Module, values: Tensor, cut: Cut, fill: float = 0.0) -> Tensor:
-    """Something shaped like the layer's `weight`, cut as the layer is."""
-    axis = node_axis(layer)
-    return pick(pick(values, cut.nodes, fill, axis), cut.features, fill, 1 - axis)
-
-
 def cut_values(module: nn.Module, name: str, values: Tensor, cut: Cut, fill: float) -> Tensor:
     """Something shaped like the parameter or buffer `name` of a layer or normalisation."""
     if isinstance(module, _NormBase):
         return pick(values, cut.features, fill) if values.dim() else values
-    return (
-        cut_weight(module, values, cut, fill) if name == "weight" else pick(values, cut.nodes, fill)
-    )
+    if name != "weight":
+        return pick(values, cut.nodes, fill)
+    axis = node_axis(module)
+    return pick(pick(values, cut.nodes, fill, axis), cut.features, fill, 1 - axis)
 
 
-_SIZES = ("out_features", "out_channels", "embedding_dim"), ("in_features", "in_channels")
 _NEW_NORM = {"weight": 1.0, "running_var": 1.0}  # passes on what arrives; all else is 0
 
 
@@ -96,24 +91,37 @@ def resize(model: nn.Module, anatomy: Anatomy, cuts: Cuts) -> None:
         model.features = len(cuts.of[TRUNK].features)
 
 
-@torch.no_grad()
 def _resize_module(module: nn.Module, cut: Cut) -> None:
-    norm = isinstance(module, _NormBase)
+    new = _NEW_NORM if isinstance(module, _NormBase) else {}
+    replace_tensors(module, lambda n, values: cut_values(module, n, values, cut, new.get(n, 0.0)))
+
+
+_LENGTHS = (
+    ("out_features", "out_channels", "embedding_dim", "num_features"),
+    ("in_features", "in_channels", "num_embeddings"),
+)
+"""The attributes of layers that repeat how many nodes and how many features there are."""
+
+
+@torch.no_grad()
+def replace_tensors(module: nn.Module, resized: Callable[[str, Tensor], Tensor]) -> None:
+    """Put `resized(name, tensor)` in the place of each of a layer's own parameters and buffers, and
+    correct the layer's attributes that repeat their sizes."""
     for own in (module._parameters, module._buffers):
         for name, tensor in own.items():
-            if tensor is None:
-                continue
-            fill = _NEW_NORM.get(name, 0.0) if norm else 0.0
-            values = cut_values(module, name, tensor, cut, fill)
-            parameter = isinstance(tensor, nn.Parameter)
-            own[name] = nn.Parameter(values, tensor.requires_grad) if parameter else values  # type: ignore[assignment]
-    if norm:
-        setattr(module, "num_features", len(cut.features))  # noqa: B010 - a module's are untyped
-        return
-    for names, index in zip(_SIZES, (cut.nodes, cut.features), strict=True):
-        for attribute in names:
+            if tensor is not None and (values := resized(name, tensor)) is not tensor:
+                parameter = isinstance(tensor, nn.Parameter)
+                own[name] = nn.Parameter(values, tensor.requires_grad) if parameter else values  # type: ignore[assignment]
+                if name in ("weight", "running_mean"):
+                    _note_lengths(module, values)
+
+
+def _note_lengths(module: nn.Module, values: Tensor) -> None:
+    axis = node_axis(module)
+    for attributes, dim in zip(_LENGTHS, (axis, 1 - axis), strict=True):
+        for attribute in attributes:
             if hasattr(module, attribute):
-                setattr(module, attribute, len(index))
+                setattr(module, attribute, values.shape[dim])
 
 
 def whole(anatomy: Anatomy) -> dict[str, Cut]:
@@ -130,7 +138,7 @@ def whole(anatomy: Anatomy) -> dict[str, Cut]:
 
 def outputs(model: nn.Module, example: Any) -> list[Tensor]:
     """What the network puts out in evaluation, all of its heads; it is left in the mode it was."""
-    given = example if isinstance(example, tuple) else (example,)
+    given = arguments(example)
     with lent(model), torch.no_grad():
         if not isinstance(model, MultiHead):
             found = model(*given)
@@ -148,15 +156,8 @@ def tensors(tree: Any) -> list[Tensor]:
 def verify(
     model: nn.Module, example: Any, cuts: Cuts, changed: Mapping[str, int], expected: list[Tensor]
 ) -> None:
-    """The resized network runs, is wired as predicted and puts out what is expected.
-
-    Args:
-        model: the network, resized.
-        example: a batch of inputs.
-        cuts: what was predicted.
-        changed: the layers whose number of nodes changed, and their nodes, for the message.
-        expected: the outputs on `example`, to float tolerance.
-    """
+    """The resized network runs, is wired as `cuts` predict, and puts out `expected`, to float
+    tolerance. `changed`: the layers whose number of nodes changed, and how many they have now."""
     found = _run_located(lambda: outputs(model, example), model, changed)
     anatomy = examine(model, example)
     for name, sets in cuts.wiring.items():
@@ -187,26 +188,23 @@ def close(left: Tensor, right: Tensor) -> bool:
 def _run_located(forward: Callable[[], Any], model: nn.Module, changed: Mapping[str, int]) -> Any:
     """Run the resized network; if it fails, say in which module and at which operation."""
     within: list[str] = []
-    handles = []
+    hooks, failing = ExitStack(), _Failing()
     for name, module in model.named_modules():
         label = f"{name or 'the model itself'} ({type(module).__name__})"
-        handles.append(module.register_forward_pre_hook(lambda *_, it=label: within.append(it)))
-        handles.append(module.register_forward_hook(lambda *_: (within.pop(), None)[1]))
-    failing = _Failing()
+        enter = module.register_forward_pre_hook(lambda *_, it=label: within.append(it))
+        leave = module.register_forward_hook(lambda *_: (within.pop(), None)[1])
+        hooks.enter_context(enter)
+        hooks.enter_context(leave)
     try:
-        with failing:
+        with hooks, failing:
             return forward()
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
         raise UnsupportedLayerError(
             f"The network cannot be resized: with {_words(changed)}, the operation "
             f"`{failing.name}` in {within[-1] if within else 'the model'} fails, because it counts "
-            f"on the old size: "
-            f"{error}. Write the size as -1 or take it from the tensor, or leave out the layers "
-            "that feed it."
+            f"on the old size: {error}. Write the size as -1 or take it from the tensor, or leave "
+            "out the layers that feed it."
         ) from error
-    finally:
-        for handle in handles:
-            handle.remove()
 
 
 class _Failing(TorchFunctionMode):

@@ -267,7 +267,7 @@ class UCL(Method):
 
     def retrace(self, example: Any) -> None:
         """Follow the nodes anew, for whoever resized layers of `model` and what is `held` of them
-        in place (see `uclearn.surgery.widen`)."""
+        in place (see `uclearn.surgery.growth`)."""
         self.topology = self._trace(example)
         self._tighten()
 

@@ -18,7 +18,7 @@ from uclearn.methods.hat import HAT
 from uclearn.methods.registry import build as build_method
 from uclearn.networks import MultiHead, mlp, run
 from uclearn.surgery.anatomy import widths
-from uclearn.surgery.widen import widen, widen_network
+from uclearn.surgery.growth import widen, widen_network
 from uclearn.topology import trace
 
 
