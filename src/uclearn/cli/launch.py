@@ -36,7 +36,7 @@ _FLAGS = ("--quiet", "-q", "--json")
 
 @dataclass(frozen=True)
 class Launch:
-    """How a command makes runs and speaks of them (see `uclearn.cli.options.launch`)."""
+    """How a command makes runs and speaks of them (see `uclearn.cli.options.Launching`)."""
 
     out: Path
     """The folder that all of them are below, to be named in the end."""

@@ -1,7 +1,7 @@
 """Layers with a mean per weight and one standard deviation per node, and how a network gets them.
 
-`layers` holds the layers, `convert` puts them into a network and takes them out again,
-`initialise` says where they start, `draws` switches the noise by hand, `noise` makes it.
+`layers` holds the layers, `convert` puts them into a network, says where they start and takes them
+out again, `draws` switches the noise by hand, `noise` makes it.
 """
 
 from uclearn.gaussian.convert import (

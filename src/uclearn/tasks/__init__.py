@@ -1,8 +1,8 @@
 """What there is to learn: examples, tasks, and tasks in sequence.
 
-Read `data` (examples stored once, batches prepared when asked for), then `task`, then `make` (one
-data set -> a sequence of tasks). `sources` reads files; `benchmarks` names the sequences that are
-ready made.
+Read `data` (examples stored once, batches prepared when asked for), then `task` (a task, tasks in
+sequence, and how one data set becomes such a sequence). `sources` reads files; `benchmarks` names
+the sequences that are ready made.
 """
 
 from uclearn.tasks.data import Batch, Data, DataLike, Joined, iterate, join
