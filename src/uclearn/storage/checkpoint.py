@@ -39,8 +39,8 @@ def save(path: Path, state: State, kind: str, *, sync: bool = True) -> None:
     `state` is any nesting of dict (keys str or int), list, tuple, None, bool, int, float, str and
     Tensor. Tensors are saved as values: memory that two of them share is saved twice. `kind` says
     what the state is of (`"run"`, `"method"`), so that it is not loaded as something else. One
-    process at a time may save to a `path` (see `files.FolderLock`). `sync=False` is for states that may be lost
-    in a power cut; a killed process loses nothing either way.
+    process at a time may save to a `path` (see `files.FolderLock`). `sync=False` is for states that
+    may be lost in a power cut; a killed process loses nothing either way.
     """
     chunks = pack(state, kind)
     try:
