@@ -2,8 +2,9 @@
 
 Read `trace` first: it runs a model on an example and follows the identity of every node, as if it
 were data, from the layer that makes it to the layers that read it. `rules` and `unions` say what
-each kind of operation does to identities; `watch` follows the model while it runs; `sets` keeps sets of nodes as plain numbers, and where in memory they stand. `ports` makes the
-inputs and outputs of a network visible to a trace.
+each kind of operation does to identities; `watch` follows the model while it runs; `sets` keeps
+sets of nodes as plain numbers, and where in memory they stand. `ports` makes the inputs and outputs
+of a network visible to a trace.
 """
 
 from uclearn.topology.trace import Ties, Topology, ties, trace
