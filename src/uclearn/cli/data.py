@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_lines
 from typing import Annotated
 
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_json, print_table
 
 app = typer.Typer(help="List the data sets that are there, checked by checksum; get others.")
 
@@ -24,32 +24,21 @@ def listed(
 
     found = listing(data)
     if json:
-        for each in found:
-            line = {"name": each.name, "state": each.state, "detail": each.detail}
-            typer.echo(json_lines.dumps(line))
+        print_json(
+            {key: getattr(each, key) for key in ("name", "state", "detail")} for each in found
+        )
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"data sets in {data_folder(data)}")
-    for column in ("name", "what", "state", "detail"):
-        table.add_column(column)
-    for each in found:
-        table.add_row(each.name, each.title, each.state, each.detail)
-    table.caption = "`uclearn data get NAME` downloads one. The digits come with the package."
-    Console().print(table)
+    print_table(
+        ("name", "what", "state", "detail"),
+        ((each.name, each.title, each.state, each.detail) for each in found),
+        title=f"data sets in {data_folder(data)}",
+        caption="`uclearn data get NAME` downloads one. The digits come with the package.",
+    )
 
 
 @app.command(cls=options.Command)
 def get(
-    name: Annotated[
-        str,
-        typer.Argument(
-            help="Which: {datasets}.",
-            autocompletion=options.completing("datasets"),
-            show_default=False,
-        ),
-    ],
+    name: Annotated[str, options.one_of("datasets", "Which: {datasets}.")],
     data: options.DataFolder = None,
     quiet: options.Quiet = False,
 ) -> None:

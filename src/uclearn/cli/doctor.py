@@ -10,6 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_table
 from uclearn.errors import UclearnError
 
 
@@ -35,19 +36,12 @@ def doctor(
 
     Leaves with exit code 1 if something is wrong.
     """
-    from rich.console import Console
-    from rich.table import Table
-
     findings = [*_installation(), *_methods(), *_data(data)]
     if folder is not None:
         findings += _runs(folder)
-    table = Table()
-    for column in ("what", "", "detail"):
-        table.add_column(column)
-    for finding in findings:
-        mark = "-" if finding.sound is None else "ok" if finding.sound else "[red]WRONG[/red]"
-        table.add_row(finding.what, mark, finding.detail)
-    Console().print(table)
+    marks = {None: "-", True: "ok", False: "[red]WRONG[/red]"}
+    rows = ((finding.what, marks[finding.sound], finding.detail) for finding in findings)
+    print_table(("what", "", "detail"), rows)
     if any(finding.sound is False for finding in findings):
         raise typer.Exit(1)
 

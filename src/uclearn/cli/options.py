@@ -59,6 +59,13 @@ def completing(what: str) -> Callable[[str], list[str]]:
     return complete
 
 
+def one_of(what: str, help: str, metavar: str | None = None) -> Any:
+    """An argument that is one of the names in a registry."""
+    return typer.Argument(
+        help=help, autocompletion=completing(what), show_default=False, metavar=metavar
+    )
+
+
 class Command(TyperCommand):
     """A command whose help names the choices there are: `{benchmarks}` becomes their names."""
 
@@ -77,14 +84,7 @@ class Command(TyperCommand):
 DEFAULT_BENCHMARK = "permuted-digits"
 DEFAULT_OUT = Path("runs")
 
-Benchmark: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        help="What to learn: {benchmarks}.",
-        autocompletion=completing("benchmarks"),
-        show_default=False,
-    ),
-]
+Benchmark: TypeAlias = Annotated[str, one_of("benchmarks", "What to learn: {benchmarks}.")]
 Preset: TypeAlias = Annotated[
     str | None,
     typer.Option(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json as json_lines
 from typing import Annotated
 
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_json, print_table
 from uclearn.errors import SettingError
 
 
@@ -35,8 +35,8 @@ def params(
     rows = parameter_table(benchmark, None if hidden is None else _widths(hidden))
     thousands = PARAMETERS.get(benchmark.removesuffix("-large"), {}) if hidden is None else {}
     if json:
-        for row in rows:
-            told = {
+        print_json(
+            {
                 "benchmark": benchmark,
                 "label": row.label,
                 "method": row.method,
@@ -45,31 +45,28 @@ def params(
                 "bytes_sent": round(BYTES * row.footprint.traffic(ranks)),
                 "paper": thousands.get(row.method),
             }
-            typer.echo(json_lines.dumps(told))
+            for row in rows
+        )
         return
-    from rich.console import Console
-    from rich.table import Table
+    from rich.table import Column
 
-    network = "" if hidden is None else f" with hidden layers {hidden}"
-    table = Table(title=f"after all tasks of {benchmark}{network}")
-    table.add_column("method")
-    for column in ("numbers kept", "x plain"):
-        table.add_column(column, justify="right", no_wrap=True)
-    if thousands:
-        table.add_column("paper, table 1", justify="right")
-    table.add_column("while learning", justify="right")
-    if ranks > 1:
-        table.add_column(f"sent per step, each of {ranks}", justify="right")
+    whole = [Column(name, justify="right", no_wrap=True) for name in ("numbers kept", "x plain")]
+    paper = ["paper, table 1"] if thousands else []
+    sent = [f"sent per step, each of {ranks}"] if ranks > 1 else []
+    cells = []
     for row in rows:
         kept = row.footprint.kept
-        cells = [row.label, f"{kept:,}", f"{kept / rows[0].footprint.kept:.2f}"]
-        if thousands:
-            cells.append(f"{thousands[row.method]}K" if row.method in thousands else "")
-        cells.append(_readable(BYTES * row.footprint.learning))
-        if ranks > 1:
-            cells.append(_readable(BYTES * row.footprint.traffic(ranks)))
-        table.add_row(*cells)
-    Console().print(table)
+        line = [row.label, f"{kept:,}", f"{kept / rows[0].footprint.kept:.2f}"]
+        line += [f"{thousands[row.method]}K" if row.method in thousands else "" for _ in paper]
+        line.append(_readable(BYTES * row.footprint.learning))
+        cells.append([*line, *(_readable(BYTES * row.footprint.traffic(ranks)) for _ in sent)])
+    network = "" if hidden is None else f" with hidden layers {hidden}"
+    print_table(
+        ["method", *whole, *paper, "while learning", *sent],
+        cells,
+        title=f"after all tasks of {benchmark}{network}",
+        right=[*paper, "while learning", *sent],
+    )
 
 
 def _widths(text: str) -> list[int]:

@@ -3,11 +3,12 @@ comes from."""
 
 from __future__ import annotations
 
-import json as json_lines
-
-import typer
+from json import dumps
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_json, print_table
+
+_NO_DATA = "comes with the package"
 
 
 def presets(
@@ -31,36 +32,31 @@ def presets(
     for key in settable(name):
         group, _, setting = key.partition(".")
         value = values[group][setting] if setting else values[group]
-        rows.append((key, value, sources.get(key, "default")))
+        rows.append({"key": key, "value": value, "source": sources.get(key, "default")})
     if json:
-        for key, value, source in rows:
-            typer.echo(json_lines.dumps({"key": key, "value": value, "source": source}))
+        print_json(rows)
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{name} on {benchmark}, preset {which}")
-    for column in ("setting", "value", "source"):
-        table.add_column(column)
-    for key, value, source in rows:
-        table.add_row(key, "none" if value is None else json_lines.dumps(value), source)
-    Console().print(table)
+    print_table(
+        ("setting", "value", "source"),
+        (
+            (row["key"], "none" if row["value"] is None else dumps(row["value"]), row["source"])
+            for row in rows
+        ),
+        title=f"{name} on {benchmark}, preset {which}",
+    )
 
 
 def benchmarks() -> None:
     """List the benchmarks: their tasks, and the data they need."""
     from rich.console import Console
-    from rich.table import Table
 
     from uclearn.tasks.benchmarks import BENCHMARKS
 
-    table = Table(show_lines=False)
-    for column in ("benchmark", "tasks", "what", "data"):
-        table.add_column(column, justify="right" if column == "tasks" else "left")
     entries, problems = BENCHMARKS.sound()
-    for entry in entries.values():
-        needed = ", ".join(entry.data) or "comes with the package"
-        table.add_row(entry.name, str(entry.tasks), entry.description, needed)
-    Console().print(table)
+    rows = (
+        (each.name, str(each.tasks), each.description, ", ".join(each.data) or _NO_DATA)
+        for each in entries.values()
+    )
+    print_table(("benchmark", "tasks", "what", "data"), rows, right=("tasks",))
     for problem in problems:
         Console(stderr=True, soft_wrap=True).print(problem)

@@ -15,15 +15,7 @@ if TYPE_CHECKING:
 
 
 def reproduce(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="FIGURE|TABLE",
-            help="Which of: {studies}.",
-            autocompletion=options.completing("studies"),
-            show_default=False,
-        ),
-    ],
+    what: Annotated[str, options.one_of("studies", "Which of: {studies}.", "FIGURE|TABLE")],
     scale: Annotated[
         float,
         typer.Option(

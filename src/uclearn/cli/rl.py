@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
@@ -10,6 +12,7 @@ from uclearn.cli import options
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
+    from uclearn.cli.launch import Launch
     from uclearn.runs.rl import RLConfig
 
 app = typer.Typer(
@@ -18,16 +21,11 @@ app = typer.Typer(
 
 Sequence: TypeAlias = Annotated[
     str,
-    typer.Argument(
-        help="What to learn: {sequences}, or ids of gymnasium environments with commas, as "
+    options.one_of(
+        "sequences",
+        "What to learn: {sequences}, or ids of gymnasium environments with commas, as "
         "Pendulum-v1,MountainCarContinuous-v0.",
-        autocompletion=options.completing("sequences"),
-        show_default=False,
     ),
-]
-Steps: TypeAlias = Annotated[
-    int | None,
-    typer.Option(min=1, help="Steps per task. Short for --set plan.steps_per_task=N."),
 ]
 Scale: TypeAlias = Annotated[
     float,
@@ -40,6 +38,49 @@ Scale: TypeAlias = Annotated[
 ]
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """Options that choose the settings of runs."""
+
+    steps: Annotated[
+        int | None,
+        typer.Option(min=1, help="Steps per task. Short for --set plan.steps_per_task=N."),
+    ] = None
+    tasks: options.Tasks = None
+    scale: Scale = 1.0
+    settings: options.Set = None
+    config: options.Config = None
+
+    def gathered(self) -> dict[str, Any]:
+        """Settings by dotted key."""
+        chosen = options.gathered(
+            self.config, self.settings, tasks=self.tasks, plan__steps_per_task=self.steps
+        )
+        for word in ("benchmark", "preset"):
+            if word in chosen:
+                raise SettingError(
+                    f"`{word}` cannot be set in a file for rl: name the sequence here."
+                )
+        return chosen
+
+    def make(
+        self,
+        launch: Launch,
+        sequence: str,
+        methods: list[str],
+        seeds: int,
+        overrides: dict[str, Any],
+    ) -> None:
+        """Make a run for each method and seed."""
+        from uclearn.runs.rl import resolve_rl
+
+        scale = self.scale if self.scale < 1 else None
+        resolved = partial(resolve_rl, sequence, scale=scale, overrides=overrides, methods=methods)
+        configs = [resolved(name, seed=seed) for seed in range(seeds) for name in methods]
+        _check_simulators(configs)
+        launch.make(configs)
+
+
 @app.command(cls=options.Command)
 @options.spelled_out
 def run(
@@ -49,22 +90,17 @@ def run(
         typer.Option(help="Which of: {rl_methods}. Default: ucl.", show_default=False),
     ] = None,
     seeds: options.Seeds = 1,
-    steps: Steps = None,
-    tasks: options.Tasks = None,
-    scale: Scale = 1.0,
-    settings: options.Set = None,
-    config: options.Config = None,
     *,
+    chosen: Chosen,
     making: options.Acting,
 ) -> None:
     """Learn to act in a sequence of environments with one method.
 
     Run the same command again and it goes on where it was stopped, or says that it is done.
     """
-    chosen = _gathered(config, settings, steps, tasks)
-    name = options.taken(chosen, "method", method) or "ucl"
-    launch = making.launch()
-    launch.make(_configs(sequence, [name], seeds, scale, chosen))
+    settings = chosen.gathered()
+    name = options.taken(settings, "method", method) or "ucl"
+    chosen.make(making.launch(), sequence, [name], seeds, settings)
 
 
 @app.command(cls=options.Command)
@@ -75,38 +111,25 @@ def compare(
         str, typer.Option(metavar="NAME,NAME,...", help="Which methods: {rl_methods}.")
     ] = "finetuning,ewc,ucl",
     seeds: options.Seeds = 3,
-    steps: Steps = None,
-    tasks: options.Tasks = None,
-    scale: Scale = 1.0,
-    settings: options.Set = None,
-    config: options.Config = None,
     *,
+    chosen: Chosen,
     making: options.Acting,
 ) -> None:
     """Learn to act in the same environments with several methods and seeds, in parallel.
 
     Rewards are normalised by the range that EWC reaches, so have it among the methods.
     """
-    chosen = _gathered(config, settings, steps, tasks)
-    if "method" in chosen:
+    settings = chosen.gathered()
+    if "method" in settings:
         raise SettingError("`method` cannot be set in a file for compare: name it here.")
     names = list(dict.fromkeys(name.strip() for name in methods.split(",")))
-    launch = making.launch()
-    launch.make(_configs(sequence, names, seeds, scale, chosen))
+    chosen.make(making.launch(), sequence, names, seeds, settings)
 
 
 @app.command(cls=options.Command)
 @options.spelled_out
 def reproduce(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="FIGURE",
-            help="Which of: {rl_studies}.",
-            autocompletion=options.completing("rl_studies"),
-            show_default=False,
-        ),
-    ],
+    what: Annotated[str, options.one_of("rl_studies", "Which of: {rl_studies}.", "FIGURE")],
     scale: Scale = 1.0,
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Default: as many as it has.", show_default=False)
@@ -127,35 +150,6 @@ def reproduce(
     configs = study_configs(wanted, resolve_rl, scale=scale if scale < 1 else None, seeds=seeds)
     _check_simulators(configs)
     launch.make(configs, f"{what}: {wanted.title}")
-
-
-def _gathered(config: Any, settings: Any, steps: int | None, tasks: int | None) -> dict[str, Any]:
-    chosen = options.gathered(config, settings, tasks=tasks, plan__steps_per_task=steps)
-    for word in ("benchmark", "preset"):
-        if word in chosen:
-            raise SettingError(f"`{word}` cannot be set in a file for rl: name the sequence here.")
-    return chosen
-
-
-def _configs(
-    sequence: str, methods: list[str], seeds: int, scale: float, chosen: dict[str, Any]
-) -> list[RLConfig]:
-    from uclearn.runs.rl import resolve_rl
-
-    configs = [
-        resolve_rl(
-            sequence,
-            name,
-            seed=seed,
-            scale=scale if scale < 1 else None,
-            overrides=chosen,
-            methods=methods,
-        )
-        for seed in range(seeds)
-        for name in methods
-    ]
-    _check_simulators(configs)
-    return configs
 
 
 def _check_simulators(configs: list[RLConfig]) -> None:

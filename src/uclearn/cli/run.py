@@ -17,10 +17,9 @@ if TYPE_CHECKING:
 def run(
     benchmark: Annotated[
         str | None,
-        typer.Argument(
-            help="What to learn: {benchmarks}. Default: permuted-digits, which needs no download.",
-            autocompletion=options.completing("benchmarks"),
-            show_default=False,
+        options.one_of(
+            "benchmarks",
+            "What to learn: {benchmarks}. Default: permuted-digits, which needs no download.",
         ),
     ] = None,
     method: options.Method = None,

@@ -1,9 +1,8 @@
-"""`uclearn runs`: what has been made."""
+"""`uclearn runs`, `resume` and `report`: what has been made is listed, gone on with, or drawn."""
 
 from __future__ import annotations
 
 import csv
-import json as json_lines
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -11,6 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_json, print_table
+from uclearn.errors import DataError, SettingError
 
 if TYPE_CHECKING:
     from uclearn.storage.records import Run
@@ -57,8 +58,7 @@ def runs(
     if csv_file is not None:
         _write_csv(rows, csv_file)
     elif json:
-        for row in rows:
-            typer.echo(json_lines.dumps(row))
+        print_json(rows)
     else:
         _print(rows, folder)
 
@@ -95,25 +95,80 @@ def _write_csv(rows: list[dict[str, Any]], path: Path) -> None:
 
 
 def _print(rows: list[dict[str, Any]], folder: Path) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{len(rows)} runs in {folder}")
-    for column in ("benchmark", "method", "seed", "accuracy", "forgetting", "seconds", "notes"):
-        table.add_column(column)
-    for row in rows:
-        scaled = "" if row["scale"] is None else f"scale {row['scale']:g} "
-        table.add_row(
+    cells = (
+        (
             str(row["benchmark"]),
             f"{row['method']} ({row['preset']})",
             str(row["seed"]),
             "open" if row["state"] == "open" else _percent(row["average_accuracy"]),
             _percent(row["forgetting"]),
             "" if row["seconds"] is None else f"{row['seconds']:.0f}",
-            scaled + row["changed"],
+            ("" if row["scale"] is None else f"scale {row['scale']:g} ") + row["changed"],
         )
-    Console().print(table)
+        for row in rows
+    )
+    columns = ("benchmark", "method", "seed", "accuracy", "forgetting", "seconds", "notes")
+    print_table(columns, cells, title=f"{len(rows)} runs in {folder}")
 
 
 def _percent(value: float | None) -> str:
     return "" if value is None else f"{100 * value:.1f} %"
+
+
+def resume(
+    folder: Annotated[Path, typer.Argument(help="A run, or a folder with runs below it.")],
+    data: options.DataFolder = None,
+    workers: options.Workers = None,
+    quiet: options.Quiet = False,
+    json: options.Json = False,
+) -> None:
+    """Go on with every run in a folder that is not complete, from what its folder says."""
+    from uclearn.cli.launch import Launch
+    from uclearn.runs.kind import read_config
+    from uclearn.storage.records import find_runs, read_run
+
+    launch = Launch(folder, options.mode(quiet, json), data=data, workers=workers)
+    found = [read_run(place) for place in find_runs(folder)]
+    open_runs = [run for run in found if run.summary is None]
+    if not found:
+        raise DataError(f"There is no run at or below {folder}. Check the path.")
+    if not open_runs:
+        if launch.mode == "live":
+            typer.echo(
+                f"All {len(found)} runs in {folder} are complete; there is nothing to resume."
+            )
+        return
+    launch.finish([launch.job(read_config(run.config), run.folder) for run in open_runs])
+
+
+def report(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders with runs somewhere below them. Default: runs."),
+    ] = None,
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="FILE",
+            help="The page to write; a name in .md: tables in Markdown, a section for each folder.",
+        ),
+    ] = Path("report.html"),
+) -> None:
+    """Draw everything there is into one HTML page that works offline."""
+    from uclearn.storage.records import find_runs
+
+    chosen = folders or [options.DEFAULT_OUT]
+    if not any(find_runs(folder) for folder in chosen):
+        places = ", ".join(map(str, chosen))
+        raise DataError(f"There is no run at or below {places}. `uclearn run` makes some.")
+    try:
+        from uclearn.report import write_report
+    except ImportError as error:
+        raise SettingError(
+            f"The report needs a package that is not installed ({error.name}): pip install "
+            "'uclearn[report]'."
+        ) from error
+    write_report(chosen, out)
+    typer.echo(f"Written to {out}.")

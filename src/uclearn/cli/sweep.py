@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json as json_lines
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from uclearn.runs.sweep import Judged
@@ -19,6 +19,30 @@ class Sweeping(options.MakingAnywhere):
     """As elsewhere, in a folder of its own."""
 
     out: options.OutOrUrl = "sweeps"
+
+
+FirstTasks: TypeAlias = Annotated[
+    int | None,
+    typer.Option(min=1, help="Judge by the first so many tasks. Default: 3.", show_default=False),
+]
+
+
+@dataclass(frozen=True)
+class Searching:
+    """Options that say what all candidates have in common."""
+
+    seeds: options.Seeds = 1
+    epochs: options.Epochs = None
+    preset: options.Preset = None
+    settings: options.Set = None
+    config: options.Config = None
+
+    def gathered(self, benchmark: str, method: str | None) -> tuple[str, str, dict[str, Any]]:
+        """The method, the preset, and settings by dotted key."""
+        chosen = options.gathered(self.config, self.settings, plan__epochs=self.epochs)
+        options.taken(chosen, "benchmark", benchmark)
+        method = options.taken(chosen, "method", method) or "ucl"
+        return method, options.taken(chosen, "preset", self.preset) or "best", chosen
 
 
 def sweep(
@@ -34,12 +58,7 @@ def sweep(
     paper_grid: Annotated[
         bool, typer.Option("--paper-grid", help="Try what the authors of the paper tried.")
     ] = False,
-    tasks: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Judge by the first so many tasks. Default: 3.", show_default=False
-        ),
-    ] = None,
+    tasks: FirstTasks = None,
     all_tasks: Annotated[
         bool,
         typer.Option(
@@ -48,12 +67,8 @@ def sweep(
             "cannot do that: later tasks are not there yet.",
         ),
     ] = False,
-    seeds: options.Seeds = 1,
-    epochs: options.Epochs = None,
-    preset: options.Preset = None,
-    settings: options.Set = None,
-    config: options.Config = None,
     *,
+    searching: Searching,
     making: Sweeping,
 ) -> None:
     """Try settings and say which is best, judged by validation data of the first tasks.
@@ -64,10 +79,7 @@ def sweep(
     from uclearn.runs import sweep as tuning
 
     launch = making.launch()
-    chosen = options.gathered(config, settings, plan__epochs=epochs)
-    options.taken(chosen, "benchmark", benchmark)
-    method = options.taken(chosen, "method", method) or "ucl"
-    preset = options.taken(chosen, "preset", preset) or "best"
+    method, preset, chosen = searching.gathered(benchmark, method)
     values = dict(tuning.paper_grid(benchmark, method)) if paper_grid else {}
     values |= tuning.parse_grid(grid or [])
     tried = tuning.candidates(
@@ -75,7 +87,7 @@ def sweep(
         method,
         values,
         preset=preset,
-        seeds=seeds,
+        seeds=searching.seeds,
         tasks=None if all_tasks else tasks or first_tasks(benchmark),
         overrides=chosen,
     )
@@ -94,24 +106,22 @@ def first_tasks(benchmark: str) -> int:
 
 def _show(judged: list[Judged], mode: options.Mode, title: str) -> None:
     if mode == "json":
-        for each in judged:
-            typer.echo(json_lines.dumps({"event": "candidate", **each._asdict()}))
+        print_json({"event": "candidate", **each._asdict()} for each in judged)
     if mode != "live":
         return
     from rich.console import Console
-    from rich.table import Table
 
-    from uclearn.cli.tables import spread
-
-    table = Table(title=f"{title}, judged by validation data")
-    for column in (*judged[0].values, "accuracy %", "forgot %"):
-        table.add_column(column, justify="right")
-    for each in judged:
-        accuracy = [] if each.accuracy is None else [each.accuracy]
-        fall = [] if each.forgetting is None else [each.forgetting]
-        table.add_row(*map(str, each.values.values()), spread(accuracy, 2), spread(fall, 2))
-    console = Console()
-    console.print(table)
+    columns = (*judged[0].values, "accuracy %", "forgot %")
+    rows = (
+        (*map(str, each.values.values()), percent(each.accuracy), percent(each.forgetting))
+        for each in judged
+    )
+    print_table(columns, rows, title=f"{title}, judged by validation data", right=columns)
     if judged[0].accuracy is not None:
         best = " ".join(f"--set {key}={value}" for key, value in judged[0].values.items())
-        console.print(f"Best: [bold]{best}[/bold]", soft_wrap=True)
+        Console().print(f"Best: [bold]{best}[/bold]", soft_wrap=True)
+
+
+def percent(share: float | None, unknown: str = "-") -> str:
+    """With two decimals."""
+    return unknown if share is None else f"{100 * share:.2f}"

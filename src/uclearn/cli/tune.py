@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import json as json_lines
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.printing import print_json, print_table
+from uclearn.cli.sweep import FirstTasks, Searching, first_tasks, percent
 
 if TYPE_CHECKING:
     from uclearn.runs.tune import Tried, Tuning
@@ -46,17 +47,9 @@ def tune(
         bool,
         typer.Option(help="Stop trials that do worse than the median after their first tasks."),
     ] = True,
-    tasks: Annotated[
-        int | None,
-        typer.Option(
-            min=1, help="Judge by the first so many tasks. Default: 3.", show_default=False
-        ),
-    ] = None,
-    seeds: options.Seeds = 1,
-    epochs: options.Epochs = None,
-    preset: options.Preset = None,
-    settings: options.Set = None,
-    config: options.Config = None,
+    tasks: FirstTasks = None,
+    *,
+    searching: Searching,
     out: options.Out = Path("tuning"),
     data: options.DataFolder = None,
     quiet: options.Quiet = False,
@@ -72,23 +65,19 @@ def tune(
     import sys
 
     from uclearn.cli.launch import typed, watching
-    from uclearn.cli.sweep import first_tasks
     from uclearn.runs.sweep import parse_space
     from uclearn.runs.tune import Maker, Tuning
     from uclearn.runs.tune import tune as search
 
     mode = options.mode(quiet, json)
-    chosen = options.gathered(config, settings, plan__epochs=epochs)
-    options.taken(chosen, "benchmark", benchmark)
-    method = options.taken(chosen, "method", method) or "ucl"
-    preset = options.taken(chosen, "preset", preset) or "best"
+    method, preset, chosen = searching.gathered(benchmark, method)
     tuning = Tuning(
         benchmark,
         method,
         parse_space(space or []),
         preset=preset,
         tasks=tasks or first_tasks(benchmark),
-        seeds=seeds,
+        seeds=searching.seeds,
         overrides=chosen,
     )
     with watching(mode, []) as observer:
@@ -100,22 +89,16 @@ def tune(
 
 def _show(tried: list[Tried], mode: options.Mode, title: str) -> None:
     if mode == "json":
-        for each in tried:
-            typer.echo(json_lines.dumps({"event": "trial", **each._asdict()}))
+        print_json({"event": "trial", **each._asdict()} for each in tried)
     if mode != "live":
         return
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=f"{title}, judged by validation data")
     keys = list(dict.fromkeys(key for each in tried for key in each.values))
-    for column in ("trial", *keys, "accuracy %", "state"):
-        table.add_column(column, justify="right")
+    columns = ("trial", *keys, "accuracy %", "state")
+    rows = []
     for each in tried:
         values = [_shown(each.values.get(key, "")) for key in keys]
-        accuracy = "" if each.accuracy is None else f"{100 * each.accuracy:.2f}"
-        table.add_row(str(each.number), *values, accuracy, each.state)
-    Console().print(table)
+        rows.append((str(each.number), *values, percent(each.accuracy, ""), each.state))
+    print_table(columns, rows, title=f"{title}, judged by validation data", right=columns)
 
 
 def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) -> None:

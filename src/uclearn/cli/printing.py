@@ -1,0 +1,39 @@
+"""How commands print rows: as lines of JSON, or as a table."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from rich.table import Column
+
+
+def print_json(lines: Iterable[Mapping[str, Any]]) -> None:
+    """One object per line."""
+    for line in lines:
+        typer.echo(json.dumps(line))
+
+
+def print_table(
+    columns: Sequence[str | Column],
+    rows: Iterable[Iterable[str]],
+    *,
+    title: str | None = None,
+    caption: str | None = None,
+    right: Collection[str] = (),
+) -> None:
+    """A table; the columns named in `right` are aligned to the right."""
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(*columns, title=title, caption=caption)
+    for column in table.columns:
+        if column.header in right:
+            column.justify = "right"
+    for row in rows:
+        table.add_row(*row)
+    Console().print(table)
