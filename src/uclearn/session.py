@@ -40,15 +40,12 @@ class Journal(Protocol):
     @property
     def position(self) -> int:
         """How many events are recorded."""
-        ...
 
     def append(self, event: str, details: dict[str, Any], /) -> None:
         """Record an event."""
-        ...
 
     def rewind(self, position: int, /) -> None:
         """Forget the events after the first `position`."""
-        ...
 
 
 class EventSink:
@@ -129,37 +126,29 @@ class Work(Protocol):
     @property
     def method(self) -> nn.Module:
         """What learns."""
-        ...
 
     @property
     def outcome(self) -> Findings:
         """What was found so far."""
-        ...
 
     @property
     def done(self) -> bool:
         """Nothing is left to do."""
-        ...
 
     def identity(self) -> dict[str, Any]:
         """What a checkpoint must agree with to be one of this work."""
-        ...
 
     def begin(self) -> None:
         """Before the first step of work that has no checkpoint."""
-        ...
 
     def state(self) -> dict[str, Any]:
         """For a checkpoint: all but the method's state and the outcome."""
-        ...
 
     def load(self, state: dict[str, Any]) -> None:
         """Stand where a checkpoint stood: its state, `method` and `outcome`."""
-        ...
 
     def advance(self, session: Session) -> None:
         """Go on a little, calling `session.pause` or `session.save` where it may be interrupted."""
-        ...
 
 
 class Session:

@@ -17,7 +17,7 @@ from uclearn.live.infer_task import inference_accuracy, least_uncertain, relativ
 from uclearn.live.learner import Learner
 from uclearn.networks import mlp
 from uclearn.tasks import Data
-from uclearn.training.predict import Prediction
+from uclearn.training.session import Prediction
 
 
 def prediction(rows: list[list[float]], task: int) -> Prediction:

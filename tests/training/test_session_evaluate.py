@@ -9,10 +9,12 @@ import torch
 from torch import nn
 
 from tests.training.small import small_method, small_tasks
+from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
+from uclearn.networks import mlp
 from uclearn.tasks import Task
-from uclearn.training import evaluate
+from uclearn.training import evaluate, predict
 from uclearn.training.session import evaluate_all
 
 
@@ -49,3 +51,15 @@ def test_a_task_without_test_data_cannot_be_judged() -> None:
     bare = Task("bare", 0, tasks[0].train, classes=3)
     with pytest.raises(TaskError, match="Task 'bare' has no test data"):
         evaluate(small_method("finetuning", heads=False), bare)
+
+
+def test_draws_add_disagreement_and_leave_no_trace() -> None:
+    method = UCL(mlp(2, (16,), 3), torch.zeros(1, 2), sigma=0.5)
+    x = torch.randn(20, 2)
+    sure, unsure = predict(method, x, task=0), predict(method, x, task=0, draws=32)
+    assert torch.all(sure.disagreement == 0)
+    assert unsure.disagreement.mean() > 0.01
+    assert torch.allclose(unsure.probabilities.sum(1), torch.ones(20))
+    assert torch.equal(predict(method, x, task=0).probabilities, sure.probabilities)
+    entropy = -(unsure.probabilities * unsure.probabilities.log()).sum(1)
+    assert torch.allclose(unsure.entropy, entropy)

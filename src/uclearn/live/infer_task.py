@@ -18,7 +18,7 @@ from torch import Tensor
 
 from uclearn.methods.contract import Method
 from uclearn.tasks import DataLike, iterate
-from uclearn.training.predict import Prediction, predict
+from uclearn.training.session import Prediction, predict
 
 
 def least_uncertain(candidates: Sequence[Prediction], together: bool = False) -> Prediction:

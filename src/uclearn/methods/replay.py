@@ -118,9 +118,7 @@ class Replayed:
         """The examples at `positions` (int64, (batch,)), in that order, prepared."""
         ascending, order = positions.sort()
         picked = self._picked(ascending, self._slots(None))
-        back = order.argsort()
-        task = picked.task if isinstance(picked.task, int) else picked.task[back]
-        return Batch(picked.inputs[back], picked.targets[back], task)
+        return picked.rows(order.argsort())
 
     def subset(self, positions: Tensor) -> Joined:
         """The examples at `positions`, in that order; the storage is shared."""
@@ -255,7 +253,7 @@ class Reservoir(nn.Module):
         if isinstance(data, FromLoader):
             for batch in data.batches(1, None, 0, False):
                 slots, positions = self._draw(len(batch.targets))
-                self._keep(slots, _rows(batch, positions))
+                self._keep(slots, batch.rows(positions))
         elif len(data):
             slots, positions = self._draw(len(data))
             self._keep(slots, data.batch(positions))
@@ -314,11 +312,6 @@ class Reservoir(nn.Module):
             if saved is not None:
                 setattr(self, name, torch.empty_like(saved, device=self.seen.device))
         super()._load_from_state_dict(state_dict, prefix, *others)
-
-
-def _rows(batch: Batch, positions: Tensor) -> Batch:
-    task = batch.task if isinstance(batch.task, int) else batch.task[positions]
-    return Batch(batch.inputs[positions], batch.targets[positions], task)
 
 
 def _check_alike(name: str, old: Tensor, arrived: Tensor) -> None:

@@ -134,16 +134,12 @@ def _rotate(path: Path, chunks: Iterable[Chunk], sync: bool) -> None:
         return
     kept = aside_of(previous)
     try:
-        _link_or_copy(path, kept)
+        try:
+            os.link(path, kept)
+        except OSError:  # a file system without links: a copy is slower and does as well
+            shutil.copyfile(path, kept)
         write_chunks(path, chunks, sync=sync)
         kept.replace(previous)  # lost in a power cut, it leaves an older one: no need to sync
     finally:
         with suppress(OSError):
             kept.unlink()  # there only if something failed
-
-
-def _link_or_copy(path: Path, other: Path) -> None:
-    try:
-        os.link(path, other)
-    except OSError:  # a file system without links: a copy is slower and does as well
-        shutil.copyfile(path, other)

@@ -17,8 +17,7 @@ same state gives the same bytes, and tensors go to the disk straight from where 
 
 The digest is the CRC-32 of all bytes of the file but its own eight. It is there against accidents,
 not against malice: a CRC-32 notices every damage within 32 consecutive bits for certain, and any
-other but for one in four thousand million. Measured on 6 MB (half a million parameters with Adam's
-state): CRC-32 1.4 ms, SHA-256 3.4 ms where the processor has instructions for it, BLAKE2b 6.6 ms.
+other but for one in four thousand million.
 """
 
 from __future__ import annotations
@@ -74,14 +73,8 @@ def pack(state: State, kind: str) -> list[Chunk]:
     skeleton, tensors = take_apart(state)
     plain = {name: _plain(name, tensor) for name, tensor in tensors.items()}
     plain = dict(sorted(plain.items(), key=lambda item: -item[1].element_size()))
-    metadata = {
-        "digest": "0" * 8,
-        "format": FORMAT,
-        "version": str(VERSION),
-        "kind": kind,
-        "skeleton": skeleton,
-    }
-    header = _header(metadata, plain)
+    about = {"format": FORMAT, "version": str(VERSION), "kind": kind, "skeleton": skeleton}
+    header = _header({"digest": "0" * 8, **about}, plain)
     body = [_bytes_of(tensor) for tensor in plain.values()]
     header[_DIGEST] = _digest([header, *body])
     return [header, *body]
@@ -134,9 +127,8 @@ def _header(metadata: dict[str, str], tensors: dict[str, Tensor]) -> bytearray:
     entries: dict[str, object] = {_METADATA: metadata}
     end = 0
     for name, tensor in tensors.items():
-        start, end = end, end + tensor.nbytes
-        shape = list(tensor.shape)
-        offsets = [start, end]
+        shape, offsets = list(tensor.shape), [end, end + tensor.nbytes]
+        end = offsets[1]
         entries[name] = {"dtype": _DTYPES[tensor.dtype], "shape": shape, "data_offsets": offsets}
     text = json.dumps(entries, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)

@@ -26,7 +26,6 @@ from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from glob import escape
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from uclearn.errors import DataError, UclearnError
@@ -86,15 +85,21 @@ def write_json(path: Path, value: object, *, sync: bool = True) -> None:
 
 def read_json(path: Path) -> object:
     """The value that the JSON file `path` holds."""
+    data = _read(path)
     try:
-        return json.loads(path.read_bytes())
-    except OSError as error:
-        raise refusal("read", path, error, "Check the path and the permissions.") from error
+        return json.loads(data)
     except ValueError as error:  # not JSON, or not UTF-8
         raise DataError(
             f"{path} is not valid JSON: {error}. It is damaged or was not written by uclearn; "
             "restore or delete it."
         ) from error
+
+
+def _read(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise refusal("read", path, error, "Check the path and the permissions.") from error
 
 
 def aside_of(path: Path) -> Path:
@@ -172,11 +177,7 @@ def append_line(path: Path, line: str, *, sync: bool = False) -> None:
 
 def read_lines(path: Path) -> list[bytes]:
     """The whole lines of the file `path`, without newlines; a torn last line is left out."""
-    try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise refusal("read", path, error, "Check the path and the permissions.") from error
-    return data.split(b"\n")[:-1]
+    return _read(path).split(b"\n")[:-1]
 
 
 def read_jsonl(path: Path) -> list[dict[str, object]]:
@@ -272,8 +273,7 @@ class FolderLock:
     """
 
     def __init__(self, folder: Path, message: str) -> None:
-        self.folder = folder
-        self.message = message
+        self.folder, self.message = folder, message
         self._descriptor: int | None = None
 
     def acquire(self) -> None:
@@ -332,12 +332,7 @@ class FolderLock:
         self.acquire()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.release()
 
 

@@ -28,8 +28,8 @@ import sys
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, TypedDict
 
 from uclearn.errors import DataError
@@ -60,52 +60,47 @@ class RunRecorder:
     """A run's folder, held for writing until `close`; made by `open_run`."""
 
     def __init__(self, folder: Path, lock: FolderLock) -> None:
-        self.folder = folder
-        self._lock = lock
+        self.folder, self._lock = folder, lock
         self._events = folder / EVENTS_NAME
-        self._position = len(read_lines(self._events)) if self._events.exists() else 0
-        self._summary = read_summary(folder)
-
-    @property
-    def position(self) -> int:
+        self.position = len(read_lines(self._events)) if self._events.exists() else 0
         """How many events are recorded: what a checkpoint should remember, for `rewind`."""
-        return self._position
-
-    @property
-    def summary(self) -> Summary | None:
+        self.summary = read_summary(folder)
         """The outcome, once the run is complete."""
-        return self._summary
 
     def append(self, event: str, details: Mapping[str, Any]) -> None:
         """Record that something was found; on return it is on the disk."""
-        if self._summary is not None:
+        if self.summary is not None:
             raise DataError(
                 f"The run in {self.folder} is complete and takes no further events. Rewind it, or "
                 "choose another folder."
             )
-        document = _document(event, details)
+        if taken := {"schema", "event"} & details.keys():
+            raise DataError(
+                f"`details` must not have the key {taken.pop()!r}: it is uclearn's own."
+            )
+        document = {"schema": SCHEMA, "event": event, **plain(details, "details")}
         append_line(self._events, json.dumps(document, allow_nan=False), sync=True)
-        self._position += 1
+        self.position += 1
 
     def rewind(self, position: int) -> None:
         """Keep the first `position` events and forget the rest, and the summary made of them."""
-        if not 0 <= position <= self._position:
+        if not 0 <= position <= self.position:
             raise DataError(
-                f"`position` must lie between 0 and the {self._position} events in {self._events}, "
+                f"`position` must lie between 0 and the {self.position} events in {self._events}, "
                 f"got {position}. If a checkpoint asks for more than there are, they were deleted "
                 "after it was saved: start afresh in an empty folder."
             )
-        if position == self._position:
+        if position == self.position:
             return
         (self.folder / SUMMARY_NAME).unlink(missing_ok=True)
-        self._summary = None
+        self.summary = None
         truncate_lines(self._events, position)
-        self._position = position
+        self.position = position
 
     def finish(self, summary: Summary) -> None:
         """Record the outcome. The run is then complete."""
         write_json(self.folder / SUMMARY_NAME, summary.to_document())
-        self._summary = summary
+        self.summary = summary
 
     def close(self) -> None:
         """Let another process write to the folder."""
@@ -114,12 +109,7 @@ class RunRecorder:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -150,7 +140,11 @@ def _prepare(folder: Path, config: Document) -> None:
     path = folder / CONFIG_NAME
     begun = read_document(path)
     if begun is not None:
-        _check_same(begun["config"], config, folder)
+        if differences := _differences(begun["config"], config, "config"):
+            raise DataError(
+                f"{folder} holds a run with other settings: {'; '.join(differences)}. Choose "
+                "another folder, or the same settings."
+            )
         return
     for name in (EVENTS_NAME, SUMMARY_NAME):
         if (folder / name).exists():
@@ -158,38 +152,20 @@ def _prepare(folder: Path, config: Document) -> None:
                 f"{folder} holds {name} but no {CONFIG_NAME}, so it cannot be gone on with. Choose "
                 "another folder."
             )
-    write_json(
-        path,
-        {"format": FORMAT, "schema": SCHEMA, "config": config, "environment": environment()},
-    )
-
-
-def _check_same(there: Any, wanted: Any, folder: Path) -> None:
-    differences = _differences(there, wanted, "config")
-    if differences:
-        raise DataError(
-            f"{folder} holds a run with other settings: {'; '.join(differences)}. Choose another "
-            "folder, or the same settings."
-        )
+    about = {"config": config, "environment": environment()}
+    write_json(path, {"format": FORMAT, "schema": SCHEMA, **about})
 
 
 def _differences(there: Any, wanted: Any, place: str) -> list[str]:
     if isinstance(there, dict) and isinstance(wanted, dict):
-        found = []
-        for key in [*there, *(key for key in wanted if key not in there)]:
-            found += _differences(
-                there.get(key, "absent"), wanted.get(key, "absent"), f"{place}.{key}"
-            )
-        return found
+        pairs = {
+            key: (there.get(key, "absent"), wanted.get(key, "absent")) for key in there | wanted
+        }
+        each = (_differences(*pair, f"{place}.{key}") for key, pair in pairs.items())
+        return list(chain.from_iterable(each))
     # 1 == 1.0 == True in Python, but not in a file.
     same = json.dumps(there, sort_keys=True) == json.dumps(wanted, sort_keys=True)
     return [] if same else [f"`{place}` is {there!r} there and {wanted!r} here"]
-
-
-def _document(event: str, details: Mapping[str, Any]) -> Document:
-    if taken := {"schema", "event"} & details.keys():
-        raise DataError(f"`details` must not have the key {taken.pop()!r}: it is uclearn's own.")
-    return {"schema": SCHEMA, "event": event, **plain(details, "details")}
 
 
 PACKAGES = ("uclearn", "torch", "numpy", "safetensors")
@@ -208,16 +184,21 @@ class Environment(TypedDict):
 
 def environment() -> Environment:
     """The versions, source and machine of this process."""
-    return Environment(versions=_versions(), git_commit=_git_commit(), machine=_machine())
+    machine = {
+        "system": platform.system(),
+        "architecture": platform.machine(),
+        "processor": _processor(),
+        "processors": os.cpu_count(),
+        "memory": _memory(),
+    }
+    return Environment(versions=_versions(), git_commit=_git_commit(), machine=machine)
 
 
 def _versions() -> dict[str, str]:
     found = {"python": platform.python_version()}
     for package in PACKAGES:
-        try:
+        with suppress(PackageNotFoundError):  # used from a source folder, or not installed at all
             found[package] = version(package)
-        except PackageNotFoundError:  # used from a source folder, or not installed at all
-            continue
     return found
 
 
@@ -237,24 +218,12 @@ def _git(*arguments: str) -> str | None:
     return done.stdout.strip()
 
 
-def _machine() -> dict[str, str | int | None]:
-    return {
-        "system": platform.system(),
-        "architecture": platform.machine(),
-        "processor": _processor(),
-        "processors": os.cpu_count(),
-        "memory": _memory(),
-    }
-
-
 def _processor() -> str:
-    try:
+    with suppress(OSError):  # elsewhere than on Linux
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             name, _, value = line.partition(":")
             if name.strip() == "model name":
                 return value.strip()
-    except OSError:  # not Linux
-        pass
     return platform.processor()
 
 

@@ -137,8 +137,7 @@ class Summary:
 
     def to_document(self) -> Document:
         """As it stands in summary.json."""
-        values = {entry.name: getattr(self, entry.name) for entry in fields(self)}
-        return {"format": FORMAT, "schema": SCHEMA, **plain(values, "summary")}
+        return {"format": FORMAT, "schema": SCHEMA, **plain(vars(self), "summary")}
 
     @classmethod
     def from_document(cls, document: Document, source: str) -> Self:
@@ -176,13 +175,8 @@ def read_run(folder: Path) -> Run:
                 f"{folder} holds no run: neither {CONFIG_NAME} nor {SUMMARY_NAME} is there."
             )
         begun = {"config": summary.config, "environment": {}}
-    return Run(
-        folder=folder,
-        config=begun["config"],
-        environment=begun["environment"],
-        events=_read_events(folder / EVENTS_NAME),
-        summary=summary,
-    )
+    events = _read_events(folder / EVENTS_NAME)
+    return Run(folder, begun["config"], begun["environment"], events, summary)
 
 
 def read_summary(folder: Path) -> Summary | None:

@@ -26,7 +26,7 @@ from uclearn.surgery.reliance import arriving, scores
 from uclearn.surgery.resize import Cut, Cuts, node_axis, outputs, resize, verify, whole
 from uclearn.tasks import DataLike, iterate
 from uclearn.topology import node_count, node_dim
-from uclearn.training.session import mean_score
+from uclearn.training.loop import mean_score
 
 LEVELS = 16
 """Sizes that are tried from the smallest network up, before the exact size is bisected."""

@@ -25,6 +25,18 @@ class Batch(NamedTuple):
     targets: Tensor  # (batch,) labels, or (batch, ...) for regression
     task: int | Tensor  # the task of all the examples, or (batch,) int64: the task of each
 
+    def to(self, device: torch.device) -> Batch:
+        """The same on `device`."""
+        if self.targets.device == device:
+            return self
+        task = self.task if isinstance(self.task, int) else self.task.to(device)
+        return Batch(self.inputs.to(device), self.targets.to(device), task)
+
+    def rows(self, rows: slice | Tensor) -> Batch:
+        """Some of the examples."""
+        task = self.task if isinstance(self.task, int) else self.task[rows]
+        return Batch(self.inputs[rows].contiguous(), self.targets[rows].contiguous(), task)
+
 
 class DataLike(Protocol):
     """What can stand for the examples of a task: `Data`, `Joined`, `FromLoader`.
@@ -34,19 +46,15 @@ class DataLike(Protocol):
 
     def __len__(self) -> int:
         """How many examples there are."""
-        ...
 
     def batch(self, positions: Tensor) -> Batch:
         """The examples at `positions` (int64, (batch,)), prepared."""
-        ...
 
     def subset(self, positions: Tensor) -> DataLike:
         """The examples at `positions` as data of their own, sharing storage."""
-        ...
 
     def all_targets(self) -> Tensor:
         """The targets of all examples, in order."""
-        ...
 
     def batches(
         self, size: int, generator: torch.Generator | None, start: int, drop_last: bool

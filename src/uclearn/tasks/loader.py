@@ -64,11 +64,10 @@ class FromLoader:
         that the order follows `generator` and an epoch can be resumed at `start`.
         """
         epoch = self._epoch()
-        with torch.random.fork_rng(devices=[], enabled=generator is not None):
-            if generator is not None:
-                torch.manual_seed(int(torch.randint(2**62, (), generator=generator)))
-            first = list(islice(epoch, 1))
-        yield from islice(chain(first, epoch), start, None)
+        if generator is not None:
+            seed = int(torch.randint(2**62, (), generator=generator))
+            epoch = begun_from_seed(epoch, seed)
+        yield from islice(epoch, start, None)
 
     def _epoch(self) -> Iterator[Batch]:
         for item in self.loader:
@@ -77,6 +76,15 @@ class FromLoader:
                     f"`loader` must yield (inputs, targets) batches, got a {type(item).__name__}."
                 )
             yield Batch(item[0], item[1], self.task)
+
+
+def begun_from_seed(batches: Iterator[Batch], seed: int) -> Iterator[Batch]:
+    """`batches`, of which the first is read now, while torch's own generator stands at `seed`: that
+    is when a loader which shuffles draws its order."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        first = list(islice(batches, 1))
+    return chain(first, batches)
 
 
 _NO_ACCESS = (

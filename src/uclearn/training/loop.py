@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import itertools
 import math
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,17 +15,20 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step, lent
-from uclearn.methods.losses import Loss, example_losses
+from uclearn.methods.losses import Loss, Score, correct, example_losses
 from uclearn.networks import run
 from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import Batch, DataLike, Task, iterate
 from uclearn.tasks.data import generator
+from uclearn.tasks.loader import begun_from_seed
 from uclearn.training.plan import Advice, Plan, Schedule
 
 _UNCUT = 60
 """Examples that are not divided between processes when importance is measured: groups of 2, 3, 4,
 5, 6, 10, 12, 15, 20, 30 or 60 of them (EWC's `fisher_batch`) are then the same, however many."""
 _AS_IT_IS = nullcontext()
+_SAVED = ("epoch", "batch", "loss_sum", "examples_seen", "best", "stopped")
+"""What of a loop goes into a checkpoint as it is."""
 
 AfterStep = Callable[["TaskLoop", Step, Tensor], None]
 
@@ -117,20 +120,19 @@ class TaskLoop:
         """No epoch is left, or the schedule has stopped."""
         return self.stopped or self.epoch >= self.plan.epochs
 
+    @property
+    def device(self) -> torch.device:
+        """Where the method is."""
+        return next(self.method.parameters()).device
+
     def run_epoch(self, after_step: AfterStep) -> dict[str, Any]:
         """The rest of the present epoch, then what the schedule makes of it."""
         order = generator(self.plan.seed, f"order of task {self.task.index}, epoch {self.epoch}")
         self.method.train()
-        device = next(self.method.parameters()).device
+        device = self.device
         for batch in iterate(self.task.train, self.plan.batch_size, order, self.batch):
-            placed = _to(share(batch, self.ranks), device)
-            step = Step(
-                task=self.task.index,
-                inputs=placed.inputs,
-                batch_size=len(batch.targets),
-                progress=self.batch / self.batches,
-                examples=len(self.task.train),
-            )
+            placed = share(batch, self.ranks).to(device)
+            step = self._step(placed.inputs, len(batch.targets), self.batch / self.batches)
             value = train_step(
                 self.method,
                 placed,
@@ -157,22 +159,16 @@ class TaskLoop:
     def state(self) -> dict[str, Any]:
         """For a checkpoint: all of it but the method."""
         return {
-            "epoch": self.epoch,
-            "batch": self.batch,
-            "loss_sum": self.loss_sum,
-            "examples_seen": self.examples_seen,
-            "schedule": self.schedule.state(),
-            "best": self.best,
-            "stopped": self.stopped,
+            **{name: getattr(self, name) for name in _SAVED},
+            "schedule": asdict(self.schedule),
             "optimizer": self.optimizer.state_dict(),
         }
 
     def load_state(self, state: dict[str, Any]) -> None:
         """Stand where a checkpoint stood."""
-        self.epoch, self.batch = state["epoch"], state["batch"]
-        self.loss_sum, self.examples_seen = state["loss_sum"], state["examples_seen"]
+        for name in _SAVED:
+            setattr(self, name, state[name])
         self.schedule = Schedule(**state["schedule"])
-        self.best, self.stopped = state["best"], state["stopped"]
         self._fresh_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -206,20 +202,22 @@ class TaskLoop:
             mean_loss = validation_loss(network, self.task, self.loss, ranks=self.ranks)
         if self.plan.select_by == "penalised":
             some = next(iter(iterate(self.task.validation(), self.plan.batch_size)))
-            step = Step(
-                task=self.task.index,
-                inputs=_to(some, next(self.method.parameters()).device).inputs,
-                batch_size=self.plan.batch_size,
-                progress=1.0,
-                examples=len(self.task.train),
-            )
+            step = self._step(some.inputs.to(self.device), self.plan.batch_size, 1.0)
             mean_loss += float(self.method.penalty(step))
         return mean_loss
 
+    def _step(self, inputs: Tensor, batch_size: int, progress: float) -> Step:
+        return Step(
+            task=self.task.index,
+            inputs=inputs,
+            batch_size=batch_size,
+            progress=progress,
+            examples=len(self.task.train),
+        )
+
     def _losses(self) -> Iterable[Tensor]:
-        device = next(self.method.parameters()).device
         for batch in portion(self.task.train, self.plan.batch_size, self.ranks, _UNCUT):
-            placed = _to(batch, device)
+            placed = batch.to(self.device)
             outputs = run(self.method.model, placed.inputs, placed.task)
             yield example_losses(self.loss, outputs, placed.targets)
 
@@ -232,22 +230,30 @@ def validation_loss(
     network: nn.Module, task: Task, loss: Loss, size: int = 1024, *, ranks: Ranks = ALONE
 ) -> float:
     """Mean loss over the task's validation data, of which each process goes through a part."""
+    losses = partial(example_losses, loss)
+    return mean_score(network, task.validation(), losses, size, ranks=ranks)
+
+
+def mean_score(
+    network: nn.Module,
+    data: DataLike,
+    score: Score = correct,
+    size: int = 1024,
+    *,
+    head: int | None = None,
+    ranks: Ranks = ALONE,
+) -> float:
+    """The mean over all examples of the score of `network`, as it is; `head` None: that of each
+    example's own task."""
     total, count = 0.0, 0.0
     device = next(network.parameters()).device
-    for batch in portion(task.validation(), size, ranks):
-        placed = _to(batch, device)
-        losses = example_losses(loss, run(network, placed.inputs, placed.task), placed.targets)
-        total += float(losses.sum())
-        count += len(losses)
+    for batch in portion(data, size, ranks):
+        placed = batch.to(device)
+        outputs = run(network, placed.inputs, placed.task if head is None else head)
+        total += float(score(outputs, placed.targets).sum())
+        count += len(placed.targets)
     total, count = ranks.sum(total, count)
     return total / max(count, 1)
-
-
-def _to(batch: Batch, device: torch.device) -> Batch:
-    if batch.targets.device == device:
-        return batch
-    task = batch.task if isinstance(batch.task, int) else batch.task.to(device)
-    return Batch(batch.inputs.to(device), batch.targets.to(device), task)
 
 
 # -- which examples are whose, where several processes learn one model -----------------------
@@ -255,7 +261,7 @@ def _to(batch: Batch, device: torch.device) -> Batch:
 
 def share(batch: Batch, ranks: Ranks) -> Batch:
     """This process's part of a batch; never empty (see `Ranks.share`)."""
-    return batch if ranks.size == 1 else _rows(batch, ranks.share(len(batch.targets)))
+    return batch if ranks.size == 1 else batch.rows(ranks.share(len(batch.targets)))
 
 
 def portion(data: DataLike, size: int, ranks: Ranks, uncut: int = 1) -> Iterator[Batch]:
@@ -273,7 +279,7 @@ def portion(data: DataLike, size: int, ranks: Ranks, uncut: int = 1) -> Iterator
     own = ranks.portion(len(data), uncut)
     if ranks.rank == ranks.size - 1:  # a loader's length need not be what it yields
         own = range(own.start, sys.maxsize)
-    return cut(_in_one_order(batches), own)
+    return cut(begun_from_seed(batches, 0), own)  # a loader that shuffles: alike in every process
 
 
 def cut(batches: Iterable[Batch], positions: range) -> Iterator[Batch]:
@@ -289,19 +295,5 @@ def cut(batches: Iterable[Batch], positions: range) -> Iterator[Batch]:
         count = len(batch.targets)
         first, last = max(positions.start - begin, 0), min(positions.stop - begin, count)
         if first < last:
-            yield _rows(batch, slice(first, last))
+            yield batch.rows(slice(first, last))
         begin += count
-
-
-def _in_one_order(batches: Iterator[Batch]) -> Iterator[Batch]:
-    """A loader that shuffles draws its order when it begins, from torch's own generator, which
-    stands elsewhere in every process."""
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        first = list(itertools.islice(batches, 1))
-    return itertools.chain(first, batches)
-
-
-def _rows(batch: Batch, rows: slice) -> Batch:
-    task = batch.task if isinstance(batch.task, int) else batch.task[rows]
-    return Batch(batch.inputs[rows].contiguous(), batch.targets[rows].contiguous(), task)

@@ -90,15 +90,10 @@ class Plan:
     ) -> torch.optim.Optimizer:
         """A fresh optimiser; every group's learning rate is divided by `slower`."""
         groups = [{**group, "lr": group["lr"] / slower} for group in groups if group["params"]]
+        shared: Any = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": True}
         if self.optimizer == "sgd":
-            return torch.optim.SGD(
-                groups,
-                lr=self.lr,
-                momentum=self.momentum,
-                weight_decay=self.weight_decay,
-                fused=True,
-            )
-        return torch.optim.Adam(groups, lr=self.lr, weight_decay=self.weight_decay, fused=True)
+            return torch.optim.SGD(groups, momentum=self.momentum, **shared)
+        return torch.optim.Adam(groups, **shared)
 
 
 class Advice(Enum):
@@ -138,7 +133,3 @@ class Schedule:
         if plan.stop_below is not None and plan.lr / self.slower < plan.stop_below:
             return Advice.STOP
         return Advice.SLOW_DOWN
-
-    def state(self) -> dict[str, Any]:
-        """For a checkpoint."""
-        return asdict(self)

@@ -1,4 +1,5 @@
-"""A whole sequence of tasks: learned, judged after each, saved on the way, resumed where it stood.
+"""A whole sequence of tasks: learned, judged after each, saved on the way, resumed where it stood;
+and what a method predicts, with how sure it is.
 
 Killed at any moment and started again by the same call, a session ends bit for bit as one that was
 never interrupted: order and noise follow from seeds and counters, and everything else is in the
@@ -11,6 +12,7 @@ arguments. They judge, decide, stop and resume together; the first alone writes.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,14 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
+from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import Loss, Score, correct, cross_entropy, squared_error
 from uclearn.networks import has_heads, run
 from uclearn.ranks import ALONE, Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
-from uclearn.tasks import DataLike, Task, TaskSequence
-from uclearn.training.loop import TaskLoop, portion
+from uclearn.tasks import Task, TaskSequence
+from uclearn.training.loop import TaskLoop, mean_score
 from uclearn.training.plan import Plan
 
 __all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
@@ -213,8 +216,12 @@ def evaluate(
 ) -> float:
     """The mean score on the task's test data, told which task it is; of several processes (`ranks`)
     each goes through a part of them."""
+    if task.test is None:
+        raise TaskError(
+            f"Task {task.name!r} has no test data, so it cannot be judged. Give it `test`."
+        )
     with method.inference(task.index) as network:
-        return mean_score(network, _test_data(task), score, size, ranks=ranks)
+        return mean_score(network, task.test, score, size, ranks=ranks)
 
 
 @torch.no_grad()
@@ -233,30 +240,52 @@ def evaluate_all(
     return scores + [float("nan")] * (len(tasks) - tried)
 
 
-def mean_score(
-    network: nn.Module,
-    data: DataLike,
-    score: Score = correct,
-    size: int = 1024,
-    *,
-    head: int | None = None,
-    ranks: Ranks = ALONE,
-) -> float:
-    """The mean over all examples of the score of `network`, as it is; `head` None: that of each
-    example's own task."""
-    total, count = 0.0, 0.0
-    device = next(network.parameters()).device
-    for batch in portion(data, size, ranks):
-        outputs = run(network, batch.inputs.to(device), batch.task if head is None else head)
-        total += float(score(outputs, batch.targets.to(device)).sum())
-        count += len(batch.targets)
-    total, count = ranks.sum(total, count)
-    return total / max(count, 1)
+@dataclass(frozen=True)
+class Prediction:
+    """What a method predicts, and how sure it is."""
+
+    probabilities: Tensor
+    """(batch, classes), averaged over draws."""
+    entropy: Tensor
+    """(batch,) in nats: 0 is certain."""
+    disagreement: Tensor
+    """(batch,) mutual information between prediction and weights: the part of the entropy that
+    comes from not knowing the weights; 0 without draws."""
+    task: Tensor
+    """(batch,) the task each prediction is made for: given, or inferred."""
 
 
-def _test_data(task: Task) -> DataLike:
-    if task.test is None:
-        raise TaskError(
-            f"Task {task.name!r} has no test data, so it cannot be judged. Give it `test`."
-        )
-    return task.test
+@torch.no_grad()
+def predict(method: Method, inputs: Any, task: int, draws: int = 0) -> Prediction:
+    """Class probabilities with their uncertainty.
+
+    Args:
+        method: any method.
+        inputs: a batch.
+        task: which task it belongs to; `uclearn.live.infer_task` finds out where that is not known.
+        draws: predictions averaged over that many draws of the weights; 0: the means alone.
+    """
+    with method.inference(task) as network:
+        each = torch.stack(list(_draw_probabilities(network, inputs, task, draws)))
+    mean = each.mean(0)
+    entropy = _entropy(mean)
+    return Prediction(
+        probabilities=mean,
+        entropy=entropy,
+        disagreement=(entropy - _entropy(each).mean(0)).clamp_min(0),
+        task=torch.full((len(mean),), task),
+    )
+
+
+def _draw_probabilities(network: nn.Module, inputs: Any, task: int, draws: int) -> Iterator[Tensor]:
+    if draws == 0:
+        yield run(network, inputs, task).softmax(dim=-1)
+        return
+    with use_samples(network):
+        for _ in range(draws):
+            yield run(network, inputs, task).softmax(dim=-1)
+
+
+def _entropy(probabilities: Tensor) -> Tensor:
+    entropy: Tensor = torch.special.entr(probabilities).sum(dim=-1)
+    return entropy
