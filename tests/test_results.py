@@ -18,8 +18,7 @@ from benchmarks.pages import filled
 from benchmarks.results import DOCUMENT, README, RECORDS, ROOT, STAGES, tables
 from uclearn.paper.settings import TUNED
 from uclearn.report.rewards import reference_ranges, stored_ranges
-from uclearn.runs.config import Configuration
-from uclearn.runs.kind import read_config
+from uclearn.runs.config import Configuration, read_config
 from uclearn.runs.resolve import resolve
 from uclearn.storage.records import find_runs, read_summary
 

@@ -12,8 +12,8 @@ from tests.runs.small import placed
 from uclearn.errors import SettingError
 from uclearn.paper.settings import RL
 from uclearn.rl.catalogue import PAPER
+from uclearn.runs.config import read_config
 from uclearn.runs.grid import Result, run_all
-from uclearn.runs.kind import read_config
 from uclearn.runs.rl import RLConfig, build_method, resolve_rl
 
 QUICK = {

@@ -76,8 +76,7 @@ class Command(TyperCommand):
             for what in _REGISTRIES:
                 if f"{{{what}}}" in text:
                     text = text.replace(f"{{{what}}}", ", ".join(names(what)))
-            if text:
-                setattr(parameter, "help", text)  # noqa: B010 (no attribute of the base class)
+                    setattr(parameter, "help", text)  # noqa: B010 (no attribute of the base class)
         super().format_help(ctx, formatter)
 
 

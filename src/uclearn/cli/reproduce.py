@@ -79,8 +79,8 @@ def _with_data(configs: list[RunConfig], data: Path | None) -> list[RunConfig]:
 
 
 def _announce(title: str, configs: list[RunConfig], launch: Launch, scale: float) -> None:
-    from uclearn.runs.estimate import estimate_seconds
     from uclearn.runs.grid import cores
+    from uclearn.runs.params import estimate_seconds
     from uclearn.storage.records import read_summary
 
     missing = [c for c in configs if read_summary(launch.out / c.folder_name()) is None]

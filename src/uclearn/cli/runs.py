@@ -124,7 +124,7 @@ def resume(
 ) -> None:
     """Go on with every run in a folder that is not complete, from what its folder says."""
     from uclearn.cli.launch import Launch
-    from uclearn.runs.kind import read_config
+    from uclearn.runs.config import read_config
     from uclearn.storage.records import find_runs, read_run
 
     launch = Launch(folder, options.mode(quiet, json), data=data, workers=workers)

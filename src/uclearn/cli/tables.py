@@ -133,9 +133,6 @@ def _caption(groups: Sequence[Group], common: set[str], shows_paper: bool) -> st
 def rewards_table(results: Sequence[Result], title: str = "") -> Table:
     """A line for each configuration: the mean return of each task at the end, and the cumulative
     normalised reward."""
-    groups: dict[str, list[Result]] = {}
-    for result in results:
-        groups.setdefault(result.config.fingerprint(with_seed=False), []).append(result)
     tasks = max((result.config.task_count() for result in results), default=0)
     table = Table(title=title or results[0].config.benchmark, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=True)
@@ -146,7 +143,7 @@ def rewards_table(results: Sequence[Result], title: str = "") -> Table:
         if (found := _rewards(result)) is not None:
             runs.setdefault(result.config.method, []).append(found)
     measured_by = yardstick(runs)
-    for group in groups.values():
+    for group in _groups(results):
         table.add_row(*_row(group, tasks, measured_by.ranges))
     table.caption = (
         "mean return of each task's episodes after the last task; cumulative: normalised and "
@@ -176,5 +173,4 @@ def _row(group: Sequence[Result], tasks: int, measured_by: Sequence[Reached]) ->
 
 
 def _rewards(result: Result) -> Rewards | None:
-    summary: Summary | None = result.summary()
-    return None if summary is None else rewards_of(summary)
+    return None if (summary := result.summary()) is None else rewards_of(summary)

@@ -1,7 +1,7 @@
 """Runs: a configuration says everything; a run is made from it, and lies in a folder.
 
-Read `config` (what a run is made from), `kind` (what sets supervised and reinforcement learning
-apart), `job` (one run, from its configuration to its summary), then `grid` (many of them) and
+Read `config` (what a run is made from, and what sets supervised and reinforcement learning apart),
+`job` (one run, from its configuration to its summary), then `grid` (many of them) and
 `engines` (where they are made). `resolve` makes configurations from presets and what a user sets;
 `sweep` and `tune` look for settings.
 """

@@ -2,8 +2,11 @@
 
 It stands in full in the run's `config.json`, and the run can be made again from that alone. Groups
 of settings are made from the signatures of what they are given to (a method's constructor, a plan),
-so no setting is written down twice. The configuration of each kind of run is in `supervised` and
-`rl`.
+so no setting is written down twice.
+
+A `Kind` is all that sets supervised and reinforcement learning apart: its configuration, its
+presets, how it learns, what its summary says (see `supervised` and `rl`). Everything else (jobs,
+grids, engines, records, commands) knows no difference.
 """
 
 from __future__ import annotations
@@ -13,10 +16,13 @@ import hashlib
 import inspect
 import json
 import types
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
 from typing import (
+    TYPE_CHECKING,
     Any,
+    Generic,
     Literal,
     Self,
     TypeVar,
@@ -43,6 +49,12 @@ from uclearn.methods.registry import build, class_of, facts, keywords, parts
 from uclearn.networks import mlp
 from uclearn.paper.settings import Values
 from uclearn.storage.records import ADDED_LATER, without_later_defaults
+
+if TYPE_CHECKING:
+    from uclearn.methods.contract import Method
+    from uclearn.runs.job import Job
+    from uclearn.session import Journal, Observer
+    from uclearn.tasks.sources.dataset import DataSet
 
 Preset = Literal["best", "paper"]
 PRESETS: tuple[str, ...] = get_args(Preset)
@@ -176,7 +188,7 @@ class Configuration(Settings):
         return validated(method_settings(info.data["method"]), value)
 
     def kind_of_run(self) -> Any:
-        """The `uclearn.runs.kind.Kind` that it belongs to."""
+        """The `Kind` that it belongs to."""
         raise NotImplementedError
 
     def task_count(self) -> int:
@@ -257,3 +269,59 @@ class Configuration(Settings):
         """The constructors know their ranges: let them say so now and not in an hour."""
         network, example = mlp(2, (2,), 2), torch.zeros(1, 2)
         build(self.method, network, example, self.keyword_arguments(tasks=1))
+
+
+Document = dict[str, Any]
+"""A configuration as plain data."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Learned:
+    """What a run found: the part of its summary that depends on the kind."""
+
+    method: Method
+    seconds: float
+    accuracy_matrix: Sequence[Sequence[float]] = ()
+    average_accuracy: float | None = None
+    forgetting: float | None = None
+    extra: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+
+
+Config = TypeVar("Config", bound=Configuration, covariant=True)
+
+
+@dataclasses.dataclass(frozen=True)
+class Kind(Generic[Config]):
+    """One kind of run."""
+
+    name: str
+    config: type[Config]
+    groups: Callable[[], Mapping[str, type[Settings] | None]]
+    """Groups of settings in the order in which they are shown; None: here are the method's own."""
+    preset: Callable[[str, str, str], Values]
+    """(benchmark, method, preset) -> by dotted key what the preset says, with sources."""
+    default_preset: str
+    shrink: Callable[[Document, float], None]
+    """Leaves a share of the epochs or steps."""
+    check_method: Callable[[str], object]
+    """Refuses a method that does not work in this kind of run."""
+    absent_data: Callable[[Any, Path | None], Sequence[DataSet]]
+    """(configuration, folder) -> the data sets that it needs and the folder lacks."""
+    learn: Callable[[Any, Job, Journal | None, Observer | None], Learned]
+    """(its configuration, ...): goes through with it, from its checkpoint if there is one."""
+    command: str
+    """What makes such runs, without `uclearn`."""
+    many_processes: bool
+    """Whether several processes can learn one model (`uclearn.ranks`)."""
+
+
+def read_config(document: Mapping[str, Any]) -> Configuration:
+    """The configuration in a document, such as config.json holds; one of reinforcement learning
+    says so in its `kind`."""
+    if document.get("kind") == "rl":
+        from uclearn.runs.rl import RLConfig
+
+        return RLConfig.from_document(document)
+    from uclearn.runs.supervised import RunConfig
+
+    return RunConfig.from_document(document)

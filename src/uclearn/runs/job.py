@@ -19,8 +19,7 @@ import torch
 from uclearn.errors import DataError, SettingError, UclearnError
 from uclearn.methods.contract import Method
 from uclearn.ranks import Ranks, present
-from uclearn.runs.config import Configuration
-from uclearn.runs.kind import Kind, Learned, read_config
+from uclearn.runs.config import Configuration, Kind, Learned, read_config
 from uclearn.session import Observer, StoppedError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
 from uclearn.storage.files import FolderBusyError

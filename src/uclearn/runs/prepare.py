@@ -25,7 +25,7 @@ from uclearn.methods.parts.wrapper import Wrapper, sigmas_by_layer
 from uclearn.methods.registry import build
 from uclearn.networks import mlp
 from uclearn.ranks import choose_device
-from uclearn.runs.kind import Learned
+from uclearn.runs.config import Learned
 from uclearn.session import Journal, Observer
 from uclearn.storage.records import read_run
 from uclearn.tasks import Data, Task, TaskSequence, hold_out

@@ -14,8 +14,7 @@ from typing import Any, TypeVar
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS, parts
-from uclearn.runs.config import Configuration, part_settings
-from uclearn.runs.kind import Document, Kind
+from uclearn.runs.config import Configuration, Document, Kind, part_settings
 from uclearn.runs.supervised import SUPERVISED
 
 Config = TypeVar("Config", bound=Configuration)

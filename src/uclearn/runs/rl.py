@@ -23,6 +23,9 @@ from uclearn.rl.session import learn
 from uclearn.rl.tasks import widest
 from uclearn.runs.config import (
     Configuration,
+    Document,
+    Kind,
+    Learned,
     Settings,
     announced,
     check_preset,
@@ -30,7 +33,6 @@ from uclearn.runs.config import (
     validated,
 )
 from uclearn.runs.job import Job
-from uclearn.runs.kind import Document, Kind, Learned
 from uclearn.runs.resolve import configure
 from uclearn.session import Journal, Observer
 

@@ -20,13 +20,14 @@ from uclearn.paper import settings as published
 from uclearn.paper.settings import BEST, OURS, TABLE, TUNED, Values, for_digits, of
 from uclearn.runs.config import (
     Configuration,
+    Document,
+    Kind,
     Settings,
     announced,
     check_preset,
     fields_of,
     validated,
 )
-from uclearn.runs.kind import Document, Kind
 from uclearn.runs.prepare import learn_tasks
 from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, absent_data, benchmark
 from uclearn.training.plan import Plan

@@ -9,7 +9,7 @@ choices.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any, NamedTuple
 
@@ -62,33 +62,40 @@ def parse_space(texts: Iterable[str]) -> dict[str, Range | Choice]:
     Range(low=0.0001, high=0.1, log=True)
     """
     found: dict[str, Range | Choice] = {}
-    for text in texts:
-        key, equals, values = (piece.strip() for piece in text.partition("="))
-        if not (equals and key and values):
-            raise SettingError(
-                "A space is written `part.key=low..high`, `part.key=low..high:log` or "
-                f"`part.key=a,b,c`, as `ucl.beta=1e-4..1e-1:log`, got {text!r}."
-            )
-        if ".." in values:
-            found[key] = _range(key, values)
-        else:
-            found[key] = Choice(tuple(parse_value(each.strip(), key) for each in values.split(",")))
+    written = (
+        "A space is written `part.key=low..high`, `part.key=low..high:log` or `part.key=a,b,c`, as "
+        "`ucl.beta=1e-4..1e-1:log`"
+    )
+    for key, values in _keys_and_values(texts, written):
+        found[key] = _range(key, values) if ".." in values else Choice(tuple(_listed(key, values)))
     return found
+
+
+def _keys_and_values(texts: Iterable[str], written: str) -> Iterator[tuple[str, str]]:
+    """Both sides of each `key=values`; `written` says how it should look."""
+    for text in texts:
+        key, _, values = (piece.strip() for piece in text.partition("="))
+        if not (key and values):
+            raise SettingError(f"{written}, got {text!r}.")
+        yield key, values
+
+
+def _listed(key: str, values: str) -> list[Any]:
+    return [parse_value(value.strip(), key) for value in values.split(",")]
 
 
 def _range(key: str, text: str) -> Range:
     ends, colon, scale = text.partition(":")
     low, high = (parse_value(end.strip(), key) for end in ends.split("..", 1))
     numbers = [end for end in (low, high) if isinstance(end, int | float) and end is not True]
-    log = bool(colon)
     if len(numbers) < 2 or not low < high or (colon and scale.strip() != "log"):
         raise SettingError(
             f"The range of `{key}` must be two numbers, the smaller first, as 1e-4..1e-1 or "
             f"1e-4..1e-1:log, got {text!r}."
         )
-    if log and low <= 0:
+    if colon and low <= 0:
         raise SettingError(f"The range of `{key}` must be above 0 for :log, got {text!r}.")
-    return Range(low, high, log)
+    return Range(low, high, bool(colon))
 
 
 FIRST_TASKS = 3
@@ -118,16 +125,8 @@ def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
     >>> parse_grid(["ewc.strength=40,400.0", "ucl.sampling=local,weight"])
     {'ewc.strength': [40, 400.0], 'ucl.sampling': ['local', 'weight']}
     """
-    grid = {}
-    for text in texts:
-        key, equals, values = text.partition("=")
-        if not equals or not key.strip() or not values.strip():
-            raise SettingError(
-                f"A grid is written `part.key=a,b,c`, as `ewc.strength=40,400,4000`, got {text!r}."
-            )
-        key = key.strip()
-        grid[key] = [parse_value(value.strip(), key) for value in values.split(",")]
-    return grid
+    written = "A grid is written `part.key=a,b,c`, as `ewc.strength=40,400,4000`"
+    return {key: _listed(key, values) for key, values in _keys_and_values(texts, written)}
 
 
 def paper_grid(benchmark: str, method: str) -> Grid:

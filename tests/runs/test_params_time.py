@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tests.runs.small import SMALL
-from uclearn.runs.estimate import estimate_seconds
+from uclearn.runs.params import estimate_seconds
 from uclearn.runs.resolve import resolve
 
 
