@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import GaussianLayer, Noise, Sampling, convert, export, survey
-from uclearn.gaussian.norms import SteadyBatchNorm2d
+from uclearn.gaussian.draws import SteadyBatchNorm2d
 from uclearn.methods.ucl.batch_norm import tracking_norms
 
 SAMPLINGS: list[Sampling] = ["weight", "local"]

@@ -26,7 +26,7 @@ from torch import nn
 
 from uclearn.errors import SettingError, UnsupportedLayerError
 from uclearn.gaussian import layers as gaussian
-from uclearn.gaussian import norms as steady
+from uclearn.gaussian.draws import SteadyBatchNorm1d, SteadyBatchNorm2d, SteadyBatchNorm3d
 from uclearn.gaussian.layers import GaussianLayer, Sampling
 from uclearn.gaussian.noise import Noise
 
@@ -100,9 +100,9 @@ _GAUSSIAN: dict[type[nn.Module], type[GaussianLayer]] = {
     nn.Embedding: gaussian.GaussianEmbedding,
 }
 _STEADY: dict[type[nn.Module], type[nn.Module]] = {
-    nn.BatchNorm1d: steady.SteadyBatchNorm1d,
-    nn.BatchNorm2d: steady.SteadyBatchNorm2d,
-    nn.BatchNorm3d: steady.SteadyBatchNorm3d,
+    nn.BatchNorm1d: SteadyBatchNorm1d,
+    nn.BatchNorm2d: SteadyBatchNorm2d,
+    nn.BatchNorm3d: SteadyBatchNorm3d,
 }
 _NORMS: set[type[nn.Module]] = {
     *_STEADY,

@@ -1,17 +1,19 @@
-"""Sample now, or use the means now, whatever mode the model is in."""
+"""What is switched by hand, whatever mode the model is in: sample now, use the means now; and batch
+norms that can be told to keep their running statistics."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 
-from torch import nn
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
 
 from uclearn.gaussian.layers import GaussianLayer
 
 
-@contextmanager
-def use_means(model: nn.Module) -> Iterator[None]:
+def use_means(model: nn.Module) -> AbstractContextManager[None]:
     """Within: every Gaussian layer uses its means; other layers keep their mode.
 
     >>> import torch
@@ -22,15 +24,12 @@ def use_means(model: nn.Module) -> Iterator[None]:
     ...     torch.equal(net(x), net(x))
     True
     """
-    with _override(model, False):
-        yield
+    return _override(model, False)
 
 
-@contextmanager
-def use_samples(model: nn.Module) -> Iterator[None]:
+def use_samples(model: nn.Module) -> AbstractContextManager[None]:
     """Within: every Gaussian layer samples, in `eval()` too."""
-    with _override(model, True):
-        yield
+    return _override(model, True)
 
 
 @contextmanager
@@ -81,3 +80,29 @@ def _override(model: nn.Module, draws: bool) -> Iterator[None]:
     finally:
         for layer, own in zip(layers, before, strict=True):
             layer.draws = own
+
+
+class SteadyBatchNorm(_BatchNorm):
+    """A batch norm that can be told to keep its statistics, in `train()` too."""
+
+    steady: bool = False
+
+    def forward(self, input: Tensor) -> Tensor:
+        """As the torch layer; while `steady`, with the running statistics as in `eval()`."""
+        if not self.steady:
+            return super().forward(input)
+        return F.batch_norm(
+            input, self.running_mean, self.running_var, self.weight, self.bias, False, 0.0, self.eps
+        )
+
+
+class SteadyBatchNorm1d(SteadyBatchNorm, nn.BatchNorm1d):
+    """Over (batch, features) or (batch, channels, length)."""
+
+
+class SteadyBatchNorm2d(SteadyBatchNorm, nn.BatchNorm2d):
+    """Over (batch, channels, height, width)."""
+
+
+class SteadyBatchNorm3d(SteadyBatchNorm, nn.BatchNorm3d):
+    """Over (batch, channels, depth, height, width)."""

@@ -57,8 +57,7 @@ class GaussianLayer(nn.Module):
                 f"`sampling` must be one of {', '.join(get_args(Sampling))}, got {sampling!r}. "
                 "`weight` draws the weights once per batch, `local` draws each example's outputs."
             )
-        self.sampling, self.noise = sampling, noise or Noise()
-        self.draws = None
+        self.sampling, self.noise, self.draws = sampling, noise or Noise(), None
         rho = torch.full((node_count(self),), softplus_inverse(sigma)).to(self.weight)
         self.rho = nn.Parameter(rho)
         noisy = noisy_bias and self.bias is not None
@@ -134,25 +133,9 @@ class GaussianLayer(nn.Module):
         """The n of `Var[w] = 2 / n`: fan-in for linear layers, fan-out for convolutions."""
         raise NotImplementedError
 
-    def _load_from_state_dict(
-        self,
-        state_dict: dict[str, Any],
-        prefix: str,
-        local_metadata: dict[str, Any],
-        strict: bool,
-        missing_keys: list[str],
-        unexpected_keys: list[str],
-        error_msgs: list[str],
-    ) -> None:
-        super()._load_from_state_dict(
-            state_dict,
-            prefix,
-            local_metadata,
-            strict,
-            missing_keys,
-            unexpected_keys,
-            error_msgs,
-        )
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        super()._load_from_state_dict(state_dict, prefix, *others)
+        _, _, missing_keys, *_ = others
         # a plain state_dict knows nothing of sigma: the present one stays
         for name in ("rho", "rho_bias"):
             if prefix + name in missing_keys:
@@ -237,7 +220,7 @@ class _GaussianConv(GaussianLayer):
 
     def blocks(self, weight: Tensor) -> Tensor:
         """(out, in, kernel...), or with groups (groups, out per group, in per group, kernel...)."""
-        return weight if self.groups == 1 else weight.unflatten(0, (self.groups, -1))
+        return self._grouped(weight)
 
     def over_nodes(self, values: Tensor) -> Tensor:
         """(out, 1, 1...), with groups (groups, out per group, 1, 1...)."""
@@ -269,7 +252,9 @@ class _GaussianConv(GaussianLayer):
         energy = self.apply_weight(squares, box, None, *others)
         # where no input is active the root has a kink; clamping makes its gradient 0 there
         length = energy.clamp_min(torch.finfo(energy.dtype).tiny).sqrt()
-        return _repeat_groups(length, self.out_channels, dim)
+        if self.groups == 1:
+            return length
+        return length.repeat_interleave(self.out_channels // self.groups, dim=dim)
 
     def fan(self) -> int:
         """Fan-out: how many outputs one input reaches."""
@@ -328,11 +313,6 @@ class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
             2,
             self.dilation,  # type: ignore[arg-type]
         )
-
-
-def _repeat_groups(length: Tensor, channels: int, dim: int) -> Tensor:
-    groups = length.shape[dim]
-    return length if groups == 1 else length.repeat_interleave(channels // groups, dim=dim)
 
 
 def softplus_inverse(sigma: float) -> float:

@@ -188,12 +188,11 @@ def _stem(seed: int, stream: int) -> int:
 
 @functools.cache
 def _table(device: str, dtype: torch.dtype, negative: bool) -> Tensor:
-    if negative:
-        with torch.inference_mode(False):
-            return -_table(device, dtype, False)
     # the first draw may come in inference mode, but its table serves training too; and it is the
     # same table whatever torch's default device and type
     with torch.inference_mode(False):
+        if negative:
+            return -_table(device, dtype, False)
         generator = torch.Generator("cpu").manual_seed(0x5EED)
         # Drawn in two halves on purpose. Freeing them (16 MB each) teaches glibc's allocator to
         # keep blocks of the size of weights instead of giving them back to the system after every

@@ -19,7 +19,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.parts.wrapper import running_on
 from uclearn.networks import MultiHead, arguments
 from uclearn.topology import Ties, Topology, node_count, ties, trace
-from uclearn.topology.ports import Port, Ported
+from uclearn.topology.trace import Port, Ported
 
 OUTPUT = "<output>"
 TRUNK = "<end of the trunk>"

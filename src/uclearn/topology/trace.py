@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
-from uclearn.topology.watch import ModuleWatcher
+from uclearn.topology.watch import ModuleWatcher, tensors_in
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,6 @@ class Ties:
 def ties(topology: Topology) -> Ties:
     """Find the groups.
 
-    >>> from torch import nn
-    >>> from uclearn.topology import trace
     >>> net = nn.Sequential(nn.Conv1d(1, 2, 1), nn.Flatten(), nn.Linear(6, 1))
     >>> found = ties(trace(net, torch.zeros(1, 1, 3), {"0": net[0], "2": net[2]}))
     >>> found.of_nodes
@@ -165,3 +163,44 @@ def ties(topology: Topology) -> Ties:
     padded = torch.cat([of_nodes, torch.tensor([NOBODY])])
     of_features = {name: padded[table[:, 0]] for name, table in topology.sources.items()}
     return Ties(len(numbers), of_nodes, of_features)
+
+
+# -- where a network begins and ends: what enters and leaves is followed as if it came from nodes
+
+
+class Port(nn.Module):
+    """What goes through here is followed as if it came from one node."""
+
+    out_features = 1
+
+    def forward(self, input: Tensor) -> Tensor:
+        """A copy."""
+        return input.clone()
+
+
+class Ported(nn.Module):
+    """A network with a port before each of its inputs and one behind all of its outputs."""
+
+    def __init__(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
+        super().__init__()
+        self.model = model
+        self.ports = nn.ModuleList(Port() for value in inputs if is_float(value))
+        self.exit = Port()
+
+    def forward(self, *inputs: Any) -> Tensor:
+        """(1,): everything that left, summed."""
+        ports = iter(self.ports)
+        entered = [next(ports)(value) if is_float(value) else value for value in inputs]
+        sums = [tensor.reshape(-1).sum() for tensor in tensors_in(self.run(entered))]
+        total = torch.stack(sums).sum() if sums else torch.zeros(())  # a network without outputs
+        joined: Tensor = self.exit(total.reshape(1))
+        return joined
+
+    def run(self, entered: list[Any]) -> Any:
+        """Call the network; other ways to call it are for subclasses."""
+        return self.model(*entered)
+
+
+def is_float(value: Any) -> bool:
+    """Whether it is a tensor that nodes can feed."""
+    return isinstance(value, Tensor) and value.is_floating_point()

@@ -15,14 +15,10 @@ from uclearn.errors import UnsupportedLayerError
 from uclearn.topology.rules import rule_for
 from uclearn.topology.sets import Call, NodeSets, Rule, SetsInMemory, address, bind
 
-_CONVOLUTIONS = (
-    nn.modules.conv._ConvNd  # every convolution of torch, transposed ones included
-)
-
 
 def node_dim(layer: nn.Module) -> int:
     """The dimension of a layer's output (and input) that counts nodes, from the end."""
-    if isinstance(layer, _CONVOLUTIONS):
+    if isinstance(layer, nn.modules.conv._ConvNd):  # every convolution, transposed ones included
         return -1 - len(layer.kernel_size)
     return -1
 
@@ -76,15 +72,15 @@ class OperationWatcher(TorchDispatchMode):
         if self.resting:
             return func(*args, **kwargs)
         data = bind(func, args, kwargs)
-        self._check_owners(func, _tensors(data))
+        self._check_owners(func, tensors_in(data))
         numbers = tree_map_only(Tensor, self.memory.read, data)
-        if not any(bool(n.any()) for n in _tensors(numbers)):
+        if not any(bool(n.any()) for n in tensors_in(numbers)):
             return func(*args, **kwargs)
         rule = rule_for(func)
         if rule is None:
             return self._follow_parts(func, args, kwargs)
         output = func(*args, **kwargs)
-        outputs = _tensors(output)
+        outputs = tensors_in(output)
         # a view lies where everything is known already
         if func._schema.is_mutable or not all(map(self.memory.knows, outputs)):
             self._record(outputs, rule, Call(func, data, numbers, output))
@@ -104,7 +100,7 @@ class OperationWatcher(TorchDispatchMode):
             raise self._cannot_follow(call.operation) from error
         if found is None:
             return
-        numbers = _tensors(found)
+        numbers = tensors_in(found)
         if [n.shape for n in numbers] != [t.shape for t in outputs]:
             raise self._cannot_follow(call.operation)
         for tensor, number in zip(outputs, numbers, strict=True):
@@ -145,7 +141,8 @@ def _name(func: OpOverload) -> str:
     return str(func.overloadpacket.__name__)
 
 
-def _tensors(tree: Any) -> list[Tensor]:
+def tensors_in(tree: Any) -> list[Tensor]:
+    """All tensors of a nest of containers."""
     return [leaf for leaf in tree_flatten(tree)[0] if isinstance(leaf, Tensor)]
 
 
@@ -249,10 +246,9 @@ class ModuleWatcher:
         return self._made(output, self._memory.read(input))
 
     def _leave_opaque(self, name: str, module: nn.Module, given: list[Any], output: Any) -> Any:
-        for tensor in tree_flatten(given)[0]:
-            if isinstance(tensor, Tensor):
-                for number in self._memory.read(tensor).unique().tolist():
-                    self.swallowed |= self._sets.members(number)
+        for tensor in tensors_in(given):
+            for number in self._memory.read(tensor).unique().tolist():
+                self.swallowed |= self._sets.members(number)
         return tree_map_only(Tensor, torch.clone, output)  # new memory: nobody's
 
     def _made(self, output: Tensor, numbers: Tensor) -> Tensor:

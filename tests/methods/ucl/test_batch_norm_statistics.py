@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.gaussian import convert, use_means
-from uclearn.gaussian.norms import SteadyBatchNorm
+from uclearn.gaussian.draws import SteadyBatchNorm
 from uclearn.methods.ucl.batch_norm import (
     borrowed_statistics,
     reestimate,

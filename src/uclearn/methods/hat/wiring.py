@@ -26,7 +26,7 @@ from uclearn.gaussian import Survey
 from uclearn.methods.parts.wrapper import running_on
 from uclearn.networks import run_trunk
 from uclearn.topology import Topology, node_count, node_dim, trace
-from uclearn.topology.ports import Ported, is_float
+from uclearn.topology.trace import Ported, is_float
 
 _TRIALS = 4
 """Random choices of open nodes. One shows what leaks, unless all that leaks happens to be open."""

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import use_means
-from uclearn.gaussian.norms import SteadyBatchNorm
+from uclearn.gaussian.draws import SteadyBatchNorm
 from uclearn.methods.contract import forward_passes
 from uclearn.ranks import present
 from uclearn.tasks.task import Task
