@@ -34,13 +34,16 @@ from uclearn.errors import CheckpointError, TaskError
 from uclearn.gaussian.noise import Noise
 from uclearn.methods.facts import Facts, remembers_nothing
 from uclearn.methods.losses import Loss
-from uclearn.networks import MultiHead, has_heads, run
+from uclearn.networks import MultiHead, run
 from uclearn.ranks import present
 from uclearn.tasks.data import iterate
 from uclearn.tasks.task import Task
 
 Losses = Callable[[], Iterable[Tensor]]
 """Calls up the finished task once more: batches of per-example losses, (batch,), with graph."""
+
+Inputs = Iterable[Any] | None
+"""Batches of the finished task's inputs; None: they are to be taken from the task."""
 
 
 class StepFields(TypedDict, total=False):
@@ -147,18 +150,14 @@ class Method(nn.Module):
         """After the optimiser moved."""
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """A task is over: consolidate.
 
         Args:
             task: the finished task, as `begin_task` returned it.
             losses: its per-example losses, for methods that measure importance by them.
-            inputs: batches of its inputs, for methods that need them; taken from `task` if given.
+            inputs: batches of its inputs, for methods that need them.
         """
 
     def inference(self, task: int | None = None) -> AbstractContextManager[nn.Module]:
@@ -204,20 +203,31 @@ def lent(model: nn.Module) -> Iterator[nn.Module]:
 
 
 def forward_passes(
-    model: nn.Module,
-    task: Task | None,
-    inputs: Iterable[Any] | None,
-    size: int = 256,
-) -> Iterator[tuple[Tensor, int]]:
-    """Outputs and batch sizes over a finished task's inputs, from `inputs` or else from `task`, of
-    which each of several processes takes some batches."""
+    model: nn.Module, task: Task | None, inputs: Inputs, head: int = 0
+) -> Iterator[Tensor]:
+    """Outputs over a finished task's inputs: of `inputs` through the head of that number, or else
+    of `task`, of which each of several processes takes some batches."""
     if inputs is not None:
         for batch in inputs:
-            yield (model(batch), len(batch))
+            yield run(model, batch, head)
     elif task is not None:
-        for prepared in present().dealt(iterate(task.train, size)):
-            device = next(model.parameters()).device
-            yield run(model, prepared.inputs.to(device), prepared.task), len(prepared.inputs)
+        device = next(model.parameters()).device
+        for prepared in present().dealt(iterate(task.train, 256)):
+            yield run(model, prepared.inputs.to(device), prepared.task)
+
+
+def groups_apart(
+    model: nn.Module, apart: Iterable[nn.Parameter], lr: float, lr_apart: float | None = None
+) -> list[dict[str, Any]]:
+    """Two parameter groups: what is trained at `lr`, and the parameters `apart` at `lr_apart`
+    (None: `lr`), which no weight decay may move."""
+    chosen = {id(parameter) for parameter in apart}
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    own = [p for p in parameters if id(p) in chosen]
+    return [
+        {"params": [p for p in parameters if id(p) not in chosen], "lr": lr},
+        {"params": own, "lr": lr if lr_apart is None else lr_apart, "weight_decay": 0.0},
+    ]
 
 
 def trainable(model: nn.Module, without: Sequence[str] = ()) -> dict[str, nn.Parameter]:
@@ -234,6 +244,3 @@ def gradient_of(parameter: nn.Parameter) -> Tensor:
     if parameter.grad is None:
         parameter.grad = torch.zeros_like(parameter)
     return parameter.grad
-
-
-__all__ = ["Losses", "Method", "Step", "StepFields", "as_step", "forward_passes", "has_heads"]

@@ -8,7 +8,7 @@ method.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any, Literal, Unpack
@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, check_choice
-from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.fit import check_fit, fit
 from uclearn.methods.parts.wrapper import Wrapper
@@ -98,11 +98,7 @@ class WithCoreset(Wrapper):
         self._refits.clear()
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """The method consolidates; from now on predictions are made by refitted copies."""
         self.method.end_task(task, losses, inputs=inputs)

@@ -26,11 +26,11 @@ from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
+from uclearn.methods.contract import Inputs, Losses, Step, StepFields, lent
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.methods.parts.anchors import AnchoredWeights, grow_anchors
+from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
-from uclearn.methods.parts.wrapper import check_importance, check_setting
+from uclearn.methods.parts.wrapper import check_importance
 from uclearn.tasks.task import Task
 
 
@@ -65,7 +65,7 @@ def fisher_diagonal(
 Merge = Literal["mean", "sum", "separate"]
 
 
-class EWC(Method):
+class EWC(AnchoredMethod):
     """Hold each weight to where earlier tasks left it, as firmly as their losses need it.
 
     State: a Fisher value and an anchor per weight, however many tasks there were. That goes for
@@ -109,6 +109,7 @@ class EWC(Method):
         grow=grow_anchors,
     )
 
+    stiffness = 1
     tasks_done: Tensor
     rest: Tensor
 
@@ -125,31 +126,20 @@ class EWC(Method):
         plain: Iterable[str] = (),
         closed_form: bool = False,
     ) -> None:
-        _check_settings(strength, merge, gamma, fisher_batch)
-        super().__init__(model)
-        self.strength, self.merge, self.gamma = strength, merge, gamma
+        super().__init__(model, strength, plain, closed_form)
+        _check_settings(merge, gamma, fisher_batch)
+        self.merge, self.gamma = merge, gamma
         self.fisher_batch, self.fisher_dropout = fisher_batch, fisher_dropout
-        self.closed_form = closed_form
-        self.memory = AnchoredWeights(self.model, plain)
         self.register_buffer("tasks_done", torch.tensor(0))
         self.register_buffer("rest", self.memory.anchor.tensors()[0].new_zeros(()))
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """`strength/2 * sum F (theta - theta')^2`, not divided by anything."""
-        springs = self.memory.penalty(self.strength, self.closed_form)
+        springs = super().penalty()
         return springs + self.rest * (self.strength / 2) if self.merge == "separate" else springs
 
-    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """With `closed_form`: add the penalty's gradient in place."""
-        if self.closed_form:
-            self.memory.add_gradient(self.strength)
-
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """Measure the finished task's Fisher information by its losses, and merge it."""
         if losses is None:
@@ -210,8 +200,7 @@ def _complete_square(old: Tensor, fresh: Tensor, anchor: Tensor, weight: Tensor)
     return rest
 
 
-def _check_settings(strength: float, merge: Merge, gamma: float, fisher_batch: int | None) -> None:
-    check_setting("strength", strength, "It is lambda, which weighs the whole penalty.")
+def _check_settings(merge: Merge, gamma: float, fisher_batch: int | None) -> None:
     if merge not in get_args(Merge):
         raise SettingError(
             f"`merge` must be one of {', '.join(get_args(Merge))}, got {merge!r}. It says how the "

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
 from typing import Any, Literal, Self, Unpack, cast, get_args
 
 import torch
@@ -25,7 +24,7 @@ from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
 from uclearn.errors import SettingError, TaskError, check_choice
-from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.networks import MultiHead, run_trunk
 from uclearn.tasks.task import Task
@@ -141,11 +140,7 @@ class LwF(Method):
         self._trunk_cache.end()
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """The network as it is now becomes the teacher."""
         self._trunk_cache.end()

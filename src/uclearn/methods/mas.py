@@ -9,25 +9,22 @@ added up.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import Any, Unpack
+from collections.abc import Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
-from uclearn.methods.contract import Losses, Method, Step, StepFields, lent
+from uclearn.methods.contract import Inputs, Losses, forward_passes, lent
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.methods.parts.anchors import AnchoredWeights, grow_anchors
+from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
-from uclearn.methods.parts.wrapper import check_importance, check_setting
-from uclearn.networks import run
-from uclearn.ranks import present
-from uclearn.tasks.data import iterate
+from uclearn.methods.parts.wrapper import check_importance
 from uclearn.tasks.task import Task
 
 
-class MAS(Method):
+class MAS(AnchoredMethod):
     """Hold each weight to where earlier tasks left it, as firmly as their outputs depend on it.
 
     State: Omega and an anchor per weight, however many tasks there were.
@@ -70,27 +67,12 @@ class MAS(Method):
         plain: Iterable[str] = (),
         closed_form: bool = False,
     ) -> None:
-        check_setting("strength", strength, "It is lambda, which weighs the whole penalty.")
-        super().__init__(model)
-        self.strength, self.per_sample, self.closed_form = strength, per_sample, closed_form
-        self.memory = AnchoredWeights(self.model, plain)
+        super().__init__(model, strength, plain, closed_form)
+        self.per_sample = per_sample
         self.register_buffer("tasks_done", torch.tensor(0))
 
-    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
-        """`strength * sum Omega (theta - theta')^2`, not divided by anything."""
-        return self.memory.penalty(2 * self.strength, self.closed_form)
-
-    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """With `closed_form`: add the penalty's gradient in place."""
-        if self.closed_form:
-            self.memory.add_gradient(2 * self.strength)
-
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """Measure how the outputs depend on each weight, over the finished task's inputs.
 
@@ -106,26 +88,13 @@ class MAS(Method):
         weights = self.memory.weights()
         group = 1 if self.per_sample else None
         with lent(self.model):
-            squares = self._squares(task, inputs)
+            # the task that ends is the one after those that are done, where no other is named
+            head = int(self.tasks_done) if task is None else task.index
+            outputs = forward_passes(self.model, task, inputs, head)
+            squares = (output.flatten(1).square().sum(1) for output in outputs)  # (batch,) each
             new = importance(self.model, weights, squares, "absolute", group)
         check_importance(self.memory.names, new, "the outputs' dependence")
         for omega, fresh in zip(self.memory.importance.tensors(), new, strict=True):
             omega.add_(fresh)
         self.memory.remember()
         self.tasks_done += 1
-
-    def _squares(self, task: Task | None, inputs: Iterable[Any] | None) -> Iterator[Tensor]:
-        """(batch,) the squared length of each example's output, batch by batch."""
-        device = next(self.model.parameters()).device
-        # the task that ends is the one after those that are done, where no other is named
-        head = int(self.tasks_done) if task is None else task.index
-        if inputs is not None:
-            for batch in inputs:
-                yield _square(run(self.model, batch, head))
-        elif task is not None:
-            for prepared in present().dealt(iterate(task.train, 256)):
-                yield _square(run(self.model, prepared.inputs.to(device), prepared.task))
-
-
-def _square(outputs: Tensor) -> Tensor:
-    return outputs.flatten(1).square().sum(1)

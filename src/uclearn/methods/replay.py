@@ -16,7 +16,7 @@ with one head and from 75.8 to 75.2 with a head each.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -24,7 +24,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import DataError, SettingError, TaskError
-from uclearn.methods.contract import Losses, Method
+from uclearn.methods.contract import Inputs, Losses, Method
 from uclearn.methods.facts import Facts, Range
 from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.tasks.data import Batch, Data, DataLike, Joined, generator, join
@@ -82,11 +82,7 @@ class WithReplay(Wrapper):
         return replace(task, train=Replayed(task.train, self.memory, self.share))
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """The method consolidates on what was trained on; then the new examples pass the memory."""
         if task is None:

@@ -26,20 +26,14 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
-from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.contract import Inputs, Losses, Step, StepFields
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.methods.parts.anchors import (
-    AnchoredWeights,
-    NamedTensors,
-    PathIntegral,
-    check_followed,
-    grow_anchors,
-)
-from uclearn.methods.parts.wrapper import check_importance, check_setting
+from uclearn.methods.parts.anchors import NamedTensors, PathMethod, grow_anchors
+from uclearn.methods.parts.wrapper import check_setting
 from uclearn.tasks.task import Task
 
 
-class RWalk(Method):
+class RWalk(PathMethod):
     """Hold each weight to where earlier tasks left it, by Fisher information and by its path.
 
     A loop must call `adjust_gradients` after backward, before clipping, and `end_step` after the
@@ -96,12 +90,10 @@ class RWalk(Method):
         plain: Iterable[str] = (),
         closed_form: bool = False,
     ) -> None:
-        _check_settings(strength, alpha, interval, damping)
-        super().__init__(model)
-        self.strength, self.alpha, self.interval = strength, alpha, interval
-        self.damping, self.normalise, self.closed_form = damping, normalise, closed_form
-        self.memory = AnchoredWeights(self.model, plain)
-        self.path = PathIntegral(self.memory)
+        super().__init__(model, strength, plain, closed_form)
+        _check_settings(alpha, interval, damping)
+        self.alpha, self.interval = alpha, interval
+        self.damping, self.normalise = damping, normalise
         weights = self.memory.named_weights()
         self.fisher = NamedTensors(weights)
         self.score = NamedTensors(weights)
@@ -110,20 +102,10 @@ class RWalk(Method):
         self.register_buffer("steps", torch.tensor(0))  # of the interval
         self.register_buffer("tasks_done", torch.tensor(0))
 
-    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
-        """`strength * sum (F + s) (theta - theta')^2`, not divided by anything."""
-        return self.memory.penalty(2 * self.strength, self.closed_form)
-
-    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """Record the task's gradient; with `closed_form`, then add the penalty's in place."""
-        self.path.record(self.memory, 0.0 if self.closed_form else 2 * self.strength)
-        if self.closed_form:
-            self.memory.add_gradient(2 * self.strength)
-
     @torch.no_grad()
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Add this step to the path and to F; every `interval` steps, score."""
-        self.path.advance(self.memory)
+        super().end_step()
         gradients, fisher = self.path.gradient.tensors(), self.fisher.tensors()
         torch._foreach_mul_(fisher, 1 - self.alpha)
         torch._foreach_addcmul_(fisher, gradients, gradients, value=self.alpha)
@@ -133,17 +115,11 @@ class RWalk(Method):
 
     @torch.no_grad()
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """Turn F and s into importance, and begin a new path here."""
-        self.memory.check()
         fisher, score = self.fisher.tensors(), self.score.tensors()
-        check_followed(self.memory, fisher)
-        check_importance(self.memory.names, fisher, "the running Fisher information")
+        self.check_followed(fisher, "the running Fisher information")
         self._add_scores()
         torch._foreach_div_(score, min(int(self.tasks_done) + 1, 2))
         parts = zip(self._scaled(fisher), self._scaled(score), strict=True)
@@ -176,14 +152,9 @@ class RWalk(Method):
         return [(value - least) / ((most - least) or 1.0) for value in values]
 
 
-def _check_settings(strength: float, alpha: float, interval: int, damping: float) -> None:
-    check_setting("strength", strength, "It is lambda, which weighs the whole penalty.")
-    check_setting(
-        "damping",
-        damping,
-        "It keeps the score of a weight that did not move finite.",
-        positive=True,
-    )
+def _check_settings(alpha: float, interval: int, damping: float) -> None:
+    meaning = "It keeps the score of a weight that did not move finite."
+    check_setting("damping", damping, meaning, positive=True)
     if not 0 < alpha <= 1:
         raise SettingError(
             f"`alpha` must be greater than 0 and at most 1, got {alpha}. It is how much the "

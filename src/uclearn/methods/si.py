@@ -13,24 +13,19 @@ task's beginning to its end. The gradient is the task's, without the penalty's.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, Unpack
+from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.methods.contract import Inputs, Losses
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.methods.parts.anchors import (
-    AnchoredWeights,
-    PathIntegral,
-    check_followed,
-    grow_anchors,
-)
-from uclearn.methods.parts.wrapper import check_importance, check_setting
+from uclearn.methods.parts.anchors import PathMethod, grow_anchors
+from uclearn.methods.parts.wrapper import check_setting
 from uclearn.tasks.task import Task
 
 
-class SI(Method):
+class SI(PathMethod):
     """Hold each weight to where earlier tasks left it, by what it did for them on the way.
 
     A loop must call `adjust_gradients` after backward (and after unscaling, with a gradient
@@ -67,6 +62,8 @@ class SI(Method):
         grow=grow_anchors,
     )
 
+    symbol = "c"
+
     def __init__(
         self,
         model: nn.Module,
@@ -78,51 +75,18 @@ class SI(Method):
         plain: Iterable[str] = (),
         closed_form: bool = False,
     ) -> None:
-        check_setting("strength", strength, "It is c, which weighs the whole penalty.")
-        check_setting(
-            "damping",
-            damping,
-            "It keeps the importance of a weight that did not move finite.",
-            positive=True,
-        )
-        super().__init__(model)
-        self.strength, self.damping = strength, damping
-        self.nonnegative, self.closed_form = nonnegative, closed_form
-        self.memory = AnchoredWeights(self.model, plain)
-        self.path = PathIntegral(self.memory)
-
-    @property
-    def _spring(self) -> float:
-        # c d^2 is a spring of strength 2 c
-        return 2 * self.strength
-
-    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
-        """`strength * sum omega (theta - theta')^2`, not divided by anything."""
-        return self.memory.penalty(self._spring, self.closed_form)
-
-    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """Record the task's gradient; with `closed_form`, then add the penalty's in place."""
-        self.path.record(self.memory, 0.0 if self.closed_form else self._spring)
-        if self.closed_form:
-            self.memory.add_gradient(self._spring)
-
-    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
-        """Add this step to the path integral."""
-        self.path.advance(self.memory)
+        super().__init__(model, strength, plain, closed_form)
+        meaning = "It keeps the importance of a weight that did not move finite."
+        check_setting("damping", damping, meaning, positive=True)
+        self.damping, self.nonnegative = damping, nonnegative
 
     @torch.no_grad()
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """Turn the path integral into importance, and begin a new path here."""
-        self.memory.check()
         integral = self.path.integral.tensors()
-        check_followed(self.memory, integral)
-        check_importance(self.memory.names, integral, "the path integral")
+        self.check_followed(integral, "the path integral")
         for omega, gain, weight, anchor in zip(
             self.memory.importance.tensors(),
             integral,

@@ -16,7 +16,7 @@ charged for the free nodes that it opens:
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Unpack
 
@@ -24,7 +24,16 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
-from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
+from uclearn.methods.contract import (
+    Inputs,
+    Losses,
+    Method,
+    Step,
+    StepFields,
+    as_step,
+    groups_apart,
+    lent,
+)
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.hat.gates import (
     EMBEDDING_LIMIT,
@@ -136,16 +145,7 @@ class HAT(Method):
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """The weights, then the embeddings, which no weight decay may pull to the half-open 0."""
-        embeddings = {id(gate.embedding) for gate in self._gates.values()}
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        return [
-            {"params": [p for p in parameters if id(p) not in embeddings], "lr": lr},
-            {
-                "params": [p for p in parameters if id(p) in embeddings],
-                "lr": lr,
-                "weight_decay": 0.0,
-            },
-        ]
+        return groups_apart(self.model, (gate.embedding for gate in self._gates.values()), lr)
 
     def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """The gates harden as the epoch goes on."""
@@ -184,11 +184,7 @@ class HAT(Method):
             gate.embedding.clamp_(-EMBEDDING_LIMIT, EMBEDDING_LIMIT)
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """The gates become 0 or 1; what they let through is kept. The next task's gates are up."""
         present = int(self.present)

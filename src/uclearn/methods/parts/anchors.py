@@ -15,14 +15,14 @@ so any optimiser, momentum and clipping are accounted for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, cast
+from typing import Any, ClassVar, Unpack, cast
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.methods.contract import gradient_of, trainable
-from uclearn.methods.parts.wrapper import require_finite_weights
+from uclearn.methods.contract import Method, Step, StepFields, gradient_of, trainable
+from uclearn.methods.parts.wrapper import check_importance, check_setting, require_finite_weights
 from uclearn.networks import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
 from uclearn.penalties.quadratic import pieces
@@ -151,6 +151,71 @@ def _parameter(model: nn.Module, name: str) -> nn.Parameter:
         ) from error
 
 
+class AnchoredMethod(Method):
+    """What EWC, SI, MAS and RWalk do alike: `penalty` and its closed form.
+
+    Args:
+        model: the network; the method works on a copy.
+        strength: what the importances are multiplied by.
+        plain: qualified names of modules that are not held, beside heads.
+        closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss.
+    """
+
+    stiffness: ClassVar[int] = 2
+    """The penalty is `stiffness/2 * strength * sum importance (theta - anchor)^2`."""
+    symbol: ClassVar[str] = "lambda"
+    """The paper's name for `strength`."""
+
+    def __init__(
+        self, model: nn.Module, strength: float, plain: Iterable[str], closed_form: bool
+    ) -> None:
+        meaning = f"It is {self.symbol}, which weighs the whole penalty."
+        check_setting("strength", strength, meaning)
+        super().__init__(model)
+        self.strength, self.closed_form = strength, closed_form
+        self.memory = AnchoredWeights(self.model, plain)
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """That of the springs, not divided by anything."""
+        return self.memory.penalty(self.stiffness * self.strength, self.closed_form)
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """With `closed_form`: add the penalty's gradient in place."""
+        if self.closed_form:
+            self.memory.add_gradient(self.stiffness * self.strength)
+
+
+class PathMethod(AnchoredMethod):
+    """What SI and RWalk do alike: follow each step. Arguments as for `AnchoredMethod`."""
+
+    def __init__(
+        self, model: nn.Module, strength: float, plain: Iterable[str], closed_form: bool
+    ) -> None:
+        super().__init__(model, strength, plain, closed_form)
+        self.path = PathIntegral(self.memory)
+
+    def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """Record the task's gradient; with `closed_form`, then add the penalty's in place."""
+        self.path.record(self.memory, 0.0 if self.closed_form else self.stiffness * self.strength)
+        super().adjust_gradients()
+
+    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """Add this step to the path integral."""
+        self.path.advance(self.memory)
+
+    def check_followed(self, evidence: Sequence[Tensor], source: str) -> None:
+        """Refuse to consolidate what is broken, or weights that moved while no step left its
+        trace: the loop left out the calls. `evidence`: what every step adds to, named `source`."""
+        self.memory.check()
+        still = all(map(torch.equal, self.memory.weights(), self.memory.anchor.tensors()))
+        if not still and not any(bool(tensor.any()) for tensor in evidence):
+            raise TaskError(
+                "The weights moved, but no step was recorded. Call `method.adjust_gradients()` "
+                "after backward and `method.end_step()` after each move of the optimiser."
+            )
+        check_importance(self.memory.names, evidence, source)
+
+
 class PathIntegral(nn.Module):
     """Records each step: the task's gradient before it, the movement after it.
 
@@ -226,24 +291,6 @@ def _subtract_pull(tensors: tuple[Tensor, ...], strength: float) -> None:
         torch.sub(weight, anchor, out=scratch)
         torch.addcmul(gradient, scratch, importance, value=-strength, out=kept)
         kept.nan_to_num_(0.0, 0.0, 0.0)
-
-
-def check_followed(memory: AnchoredWeights, evidence: Sequence[Tensor]) -> None:
-    """Weights that moved while no step left its trace mean that the loop left out the calls.
-
-    Args:
-        memory: where the weights stood when the task began.
-        evidence: what every step adds to.
-    """
-    moved = any(
-        not torch.equal(weight, anchor)
-        for weight, anchor in zip(memory.weights(), memory.anchor.tensors(), strict=True)
-    )
-    if moved and not any(bool(tensor.any()) for tensor in evidence):
-        raise TaskError(
-            "The weights moved, but no step was recorded. Call `method.adjust_gradients()` after "
-            "backward and `method.end_step()` after each move of the optimiser."
-        )
 
 
 _OF_WEIGHTS = ("memory.anchor", "start", "path.before")

@@ -8,10 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Protocol, Unpack, runtime_checkable
 
+import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UclearnError
-from uclearn.methods.contract import Losses, Method, Step, StepFields
+from uclearn.gaussian.noise import Noise
+from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.tasks.task import Task
 
@@ -62,11 +64,7 @@ class Wrapper(Method):
         self.method.end_step(step, **given)
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """As the inner method."""
         self.method.end_task(task, losses, inputs=inputs)
@@ -79,6 +77,21 @@ class Wrapper(Method):
         """For the wrapper and for the inner method."""
         super().use_loss(loss)
         self.method.use_loss(loss)
+
+
+class DrawsWeights(Method):
+    """A method that draws its weights: where its stream of noise stands is part of its state."""
+
+    noise: Noise
+
+    def get_extra_state(self) -> Tensor:
+        """Where the stream of noise stands."""
+        return torch.tensor(self.noise.state)
+
+    def set_extra_state(self, state: Tensor) -> None:
+        """Take the stream of noise up again."""
+        seed, drawn = state.tolist()
+        self.noise.state = (seed, drawn)
 
 
 @runtime_checkable

@@ -34,15 +34,17 @@ from uclearn.gaussian import (
 )
 from uclearn.gaussian.convert import Means
 from uclearn.methods.contract import (
+    Inputs,
     Losses,
-    Method,
     Step,
     StepFields,
     as_step,
+    groups_apart,
     lent,
 )
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.wrapper import (
+    DrawsWeights,
     ModuleGuard,
     require_finite_penalty,
     require_finite_weights,
@@ -57,7 +59,7 @@ from uclearn.tasks.task import Task
 from uclearn.topology import Topology, trace
 
 
-class UCL(Method):
+class UCL(DrawsWeights):
     """Hold the weights at certain nodes, leave uncertain nodes free, let go gracefully.
 
     Args:
@@ -110,7 +112,6 @@ class UCL(Method):
         grow=grow,
     )
 
-    noise: Noise
     drift_weight: Tensor
     freeze_weight: Tensor
     tasks_done: Tensor
@@ -187,16 +188,9 @@ class UCL(Method):
         Weight decay, where an optimiser has it, is for the means: a decaying rho would drive
         every sigma towards softplus(0) = 0.69.
         """
-        spreads = {id(rho) for layer in self._layers.values() for rho in _rhos(layer)}
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        return [
-            {"params": [p for p in parameters if id(p) not in spreads], "lr": lr},
-            {
-                "params": [p for p in parameters if id(p) in spreads],
-                "lr": lr if self.lr_sigma is None else self.lr_sigma,
-                "weight_decay": 0.0,
-            },
-        ]
+        rhos = (rho for layer in self._layers.values() for rho in (layer.rho, layer.rho_bias))
+        spreads = (rho for rho in rhos if rho is not None)
+        return groups_apart(self.model, spreads, lr, self.lr_sigma)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """Eq. (4) + eq. (5) + beta eq. (6), divided by the examples behind one move of the
@@ -227,11 +221,7 @@ class UCL(Method):
             self._penalty.add_gradients(scale, self.beta, self.inflate)
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """Freeze means and uncertainties as what the next task must not forget."""
         self._guard.check()
@@ -325,15 +315,6 @@ class UCL(Method):
             self._tighten()  # what was worked out lives where the weights live
         return result
 
-    def get_extra_state(self) -> Tensor:
-        """Where the stream of noise stands."""
-        return torch.tensor(self.noise.state)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take the stream of noise up again."""
-        seed, drawn = state.tolist()
-        self.noise.state = (seed, drawn)
-
 
 def _check_settings(beta: float, alpha: float, lr_sigma: float | None) -> None:
     if not (beta >= 0 and math.isfinite(beta)):
@@ -351,7 +332,3 @@ def _check_settings(beta: float, alpha: float, lr_sigma: float | None) -> None:
             f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
             "uncertainties; None takes that of the means."
         )
-
-
-def _rhos(layer: GaussianLayer) -> list[nn.Parameter]:
-    return [rho for rho in (layer.rho, layer.rho_bias) if rho is not None]

@@ -21,10 +21,21 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
-from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, gradient_of, lent
+from uclearn.methods.contract import (
+    Inputs,
+    Losses,
+    Method,
+    Step,
+    StepFields,
+    as_step,
+    gradient_of,
+    groups_apart,
+    lent,
+)
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.fit import check_fit, fit
+from uclearn.methods.parts.wrapper import DrawsWeights
 from uclearn.methods.vcl.draws import WeightDraws
 from uclearn.methods.vcl.mean_field import MeanFieldLayer, Posterior, mean_field
 from uclearn.networks import MultiHead, head_names
@@ -33,7 +44,7 @@ from uclearn.tasks.data import DataLike
 from uclearn.tasks.task import Task
 
 
-class VCL(Method):
+class VCL(DrawsWeights):
     """Yesterday's posterior is today's prior.
 
     In `train()` the network returns `samples` draws stacked in front, (draws, batch, ...), made in
@@ -80,7 +91,6 @@ class VCL(Method):
         cost=lambda n: Cost(4 * n.plain, 2 * (n.shared + n.head)),
     )
 
-    noise: Noise
     started: Tensor
     probabilities: Tensor
 
@@ -133,16 +143,8 @@ class VCL(Method):
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Means (and everything plain), then variances, which no weight decay must widen."""
-        spreads = {id(p.log_variance) for p in self._posteriors()}
-        parameters = [p for p in self.model.parameters() if p.requires_grad]
-        return [
-            {"params": [p for p in parameters if id(p) not in spreads], "lr": lr},
-            {
-                "params": [p for p in parameters if id(p) in spreads],
-                "lr": lr,
-                "weight_decay": 0.0,
-            },
-        ]
+        posteriors = (p for layer in self._all_layers() for p in layer.posteriors())
+        return groups_apart(self.model, (p.log_variance for p in posteriors), lr)
 
     def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Before the very first step: the maximum-likelihood start."""
@@ -175,11 +177,7 @@ class VCL(Method):
             add_kl_gradients(gradients, *posterior, scale=scale)
 
     def end_task(
-        self,
-        task: Task | None = None,
-        losses: Losses | None = None,
-        *,
-        inputs: Iterable[Any] | None = None,
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """The posterior becomes the prior."""
         for layer in self._all_layers():
@@ -238,25 +236,12 @@ class VCL(Method):
             assert isinstance(head, MeanFieldLayer)
             yield head
 
-    def _posteriors(self) -> Iterator[Posterior]:
-        for layer in self._all_layers():
-            yield from layer.posteriors()
-
     def _pulled(self) -> Iterator[Posterior]:
         """All but heads that stand where their task left them: nothing pulls at those, and they
         should cost nothing either, however many there are."""
         for layer in self._all_layers():
             if not (layer.partial and layer.at_rest()):
                 yield from layer.posteriors()
-
-    def get_extra_state(self) -> Tensor:
-        """Where the stream of noise stands."""
-        return torch.tensor(self.noise.state)
-
-    def set_extra_state(self, state: Tensor) -> None:
-        """Take the stream of noise up again."""
-        seed, drawn = state.tolist()
-        self.noise.state = (seed, drawn)
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         # a saved network may have met more tasks: their heads need variances before they load
