@@ -54,14 +54,13 @@ class Joint(Method):
                 f"tasks before it; missing: {', '.join(map(str, missing))}. Call `begin_task` for "
                 "them first, in order; after loading a saved state, too."
             )
-        self._seen[task.index] = _in_memory(task)
+        valid = None if task.valid is None else stored(task.valid)
+        self._seen[task.index] = replace(task, train=stored(task.train), valid=valid)
         together = [self._seen[index] for index in range(task.index + 1)]
-        return replace(
-            task,
-            train=join(each.train for each in together),
-            valid=_validation(together),
-            classes=_most_classes(together),
-        )
+        # labels are checked against `classes`, and now they come from every task
+        classes = max((t.classes for t in together if t.classes is not None), default=None)
+        train = join(each.train for each in together)
+        return replace(task, train=train, valid=_validation(together), classes=classes)
 
 
 class _Shelf(dict[int, Task]):
@@ -71,19 +70,9 @@ class _Shelf(dict[int, Task]):
         return _Shelf(self)
 
 
-def _in_memory(task: Task) -> Task:
-    valid = None if task.valid is None else stored(task.valid)
-    return replace(task, train=stored(task.train), valid=valid)
-
-
 def _validation(tasks: list[Task]) -> Joined | None:
     """All validation data, a task without any standing in with its training data."""
     if all(task.valid is None for task in tasks):
         return None
     parts: list[DataLike] = [task.validation() for task in tasks]
     return join(parts)
-
-
-def _most_classes(tasks: list[Task]) -> int | None:
-    """Labels are checked against the task's `classes`, and now they come from every task."""
-    return max((task.classes for task in tasks if task.classes is not None), default=None)

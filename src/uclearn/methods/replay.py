@@ -113,8 +113,7 @@ class Replayed:
     def batch(self, positions: Tensor) -> Batch:
         """The examples at `positions` (int64, (batch,)), in that order, prepared."""
         ascending, order = positions.sort()
-        picked = self._picked(ascending, self._slots(None))
-        return picked.rows(order.argsort())
+        return self._picked(ascending, self._slots(None)).rows(order.argsort())
 
     def subset(self, positions: Tensor) -> Joined:
         """The examples at `positions`, in that order; the storage is shared."""

@@ -13,10 +13,10 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import TaskError, check_choice
 from uclearn.gaussian import use_means
 from uclearn.gaussian.draws import SteadyBatchNorm
-from uclearn.methods.contract import forward_passes
+from uclearn.methods.contract import Inputs, forward_passes, lent
 from uclearn.ranks import present
 from uclearn.tasks.task import Task
 
@@ -36,11 +36,7 @@ class RunningStatistics(nn.Module):
 
     def __init__(self, model: nn.Module, kind: BatchNormStatistics) -> None:
         super().__init__()
-        if kind not in get_args(BatchNormStatistics):
-            raise SettingError(
-                f"`batch_norm` must be one of {', '.join(get_args(BatchNormStatistics))}, got "
-                f"{kind!r}."
-            )
+        check_choice("batch_norm", kind, get_args(BatchNormStatistics))
         self.kind = kind
         self.register_buffer("per_task", _flat(model)[None][:0].clone())
 
@@ -54,7 +50,7 @@ class RunningStatistics(nn.Module):
         for norm in tracking_norms(model):
             norm.steady = self.kind == "frozen" and tasks_done > 0
 
-    def settle(self, model: nn.Module, task: Task | None, inputs: Iterable[Any] | None) -> None:
+    def settle(self, model: nn.Module, task: Task | None, inputs: Inputs) -> None:
         """At the end of a task gather with the means what was gathered under noise, and keep it."""
         if all(norm.steady for norm in tracking_norms(model)):
             return
@@ -110,42 +106,33 @@ def reestimate(model: nn.Module, forwards: Iterable[Any]) -> None:
         forwards: an iterable that runs the model once per item it yields.
     """
     norms = [norm for norm in tracking_norms(model) if not norm.steady]
-    modes = {module: module.training for module in model.modules()}
     momenta = [norm.momentum for norm in norms]
     before = [(buffer, buffer.clone()) for norm in norms for buffer in norm.buffers(recurse=False)]
-    model.eval()
-    try:
-        for norm in norms:
-            norm.reset_running_stats()
-            norm.momentum = None  # a cumulative average: every batch counts the same
-            norm.train()
-        with torch.no_grad():
-            _average(norms, passes=sum(1 for _ in forwards))
-    except BaseException:
-        for buffer, own in before:
-            buffer.copy_(own)
-        raise
-    finally:
-        for norm, momentum in zip(norms, momenta, strict=True):
-            norm.momentum = momentum
-        for module, training in modes.items():
-            module.training = training
+    with lent(model):
+        try:
+            for norm in norms:
+                norm.reset_running_stats()
+                norm.momentum = None  # a cumulative average: every batch counts the same
+                norm.train()
+            with torch.no_grad():
+                _average(norms, passes=sum(1 for _ in forwards))
+        except BaseException:
+            for buffer, own in before:
+                buffer.copy_(own)
+            raise
+        finally:
+            for norm, momentum in zip(norms, momenta, strict=True):
+                norm.momentum = momentum
 
 
 def _average(norms: list[SteadyBatchNorm], passes: int) -> None:
     """Averages over the forward passes of this process become averages over those of all."""
     ranks = present()
     (total,) = ranks.sum(passes)
-    gathered = [tensor for norm in norms for tensor in (norm.running_mean, norm.running_var)]
     if ranks.size > 1:
-        for tensor in gathered:
-            assert tensor is not None
+        for tensor in _kept(nn.ModuleList(norms)):
             ranks.sum_([tensor.mul_(passes / max(total, 1))])
-    _require_sound(total, norms)
-
-
-def _require_sound(batches: float, norms: list[SteadyBatchNorm]) -> None:
-    if batches == 0:
+    if total == 0:
         raise TaskError(
             "`inputs` must hold at least one batch, got none. Running statistics are averages "
             "over batches of the finished task."
@@ -157,25 +144,20 @@ def _require_sound(batches: float, norms: list[SteadyBatchNorm]) -> None:
         )
 
 
+def _kept(model: nn.Module) -> list[Tensor]:
+    """All running means and variances, in the order of the model."""
+    pairs = ((norm.running_mean, norm.running_var) for norm in tracking_norms(model))
+    return [tensor for pair in pairs for tensor in pair if tensor is not None]
+
+
 def statistics(model: nn.Module) -> list[Tensor]:
     """A copy of all running means and variances, in the order of the model."""
-    return [
-        tensor.detach().clone()
-        for norm in tracking_norms(model)
-        for tensor in (norm.running_mean, norm.running_var)
-        if tensor is not None
-    ]
+    return [tensor.detach().clone() for tensor in _kept(model)]
 
 
 def restore_statistics(model: nn.Module, saved: list[Tensor]) -> None:
     """Put back what `statistics` gave."""
-    places = (
-        tensor
-        for norm in tracking_norms(model)
-        for tensor in (norm.running_mean, norm.running_var)
-        if tensor is not None
-    )
-    for place, tensor in zip(places, saved, strict=True):
+    for place, tensor in zip(_kept(model), saved, strict=True):
         place.copy_(tensor)
 
 

@@ -7,8 +7,8 @@ parameters are laid end to end and worked on as one, and so are the uncertaintie
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Hashable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -26,51 +26,29 @@ from uclearn.penalties import (
 )
 from uclearn.sizes import SMALL_ANCHOR
 
-T = TypeVar("T")
-
 
 class AnchoredParameter(NamedTuple):
-    """A parameter of a layer, its anchor, and how firmly it is held to it."""
+    """A parameter of a layer (or its uncertainties), and what the previous task left of it."""
 
     held_by: LayerAnchor
-    layer: nn.Module
-    name: str
-    grip: Grip
+    trained: str
+    """Name of the layer's parameter; uncertainties are `rho`, with sigma = softplus(rho)."""
+    left: str
+    """Name of the anchor's buffer; uncertainties are kept as `sigma`."""
+    grip: Grip | None = None
+    """How firmly it is held; None for uncertainties, which have a term of their own."""
 
     @property
     def parameter(self) -> nn.Parameter:
         """As it is now."""
-        parameter: nn.Parameter = getattr(self.layer, self.name)
+        parameter: nn.Parameter = getattr(self.held_by.layer, self.trained)
         return parameter
 
     @property
     def anchor(self) -> Tensor:
         """As the previous task left it."""
-        anchor: Tensor = getattr(self.held_by, self.name)
+        anchor: Tensor = getattr(self.held_by, self.left)
         return anchor
-
-
-class AnchoredSigma(NamedTuple):
-    """The uncertainties of a layer, and the ones that the previous task left."""
-
-    held_by: GaussianAnchor
-    layer: GaussianLayer
-    of: str
-    """Name of the anchor's buffer: `sigma` (of the weights) or `sigma_bias`."""
-    by: str
-    """Name of the trained parameter of the layer: `rho` or `rho_bias`."""
-
-    @property
-    def rho(self) -> nn.Parameter:
-        """As it is now: sigma = softplus(rho)."""
-        rho: nn.Parameter = getattr(self.layer, self.by)
-        return rho
-
-    @property
-    def previous(self) -> Tensor:
-        """The sigma that the previous task left."""
-        previous: Tensor = getattr(self.held_by, self.of)
-        return previous
 
 
 class LayerAnchor(nn.Module):
@@ -113,7 +91,7 @@ class LayerAnchor(nn.Module):
         """A view of something shaped like a parameter, over which its grip broadcasts."""
         return tensor
 
-    def sigmas(self) -> list[AnchoredSigma]:
+    def sigmas(self) -> list[AnchoredParameter]:
         """The uncertainties that the layer has."""
         return []
 
@@ -158,21 +136,21 @@ class GaussianAnchor(LayerAnchor):
         over_nodes = self.layer.over_nodes(node)
         source = self.layer.over_sources(arriving.square()) * drift if upper_freeze else None
         grip = _grip(over_nodes, drift, freeze)._replace(source=source)
-        self.anchored = [AnchoredParameter(self, self.layer, "weight", grip)]
+        self.anchored = [AnchoredParameter(self, "weight", "weight", grip)]
         if "bias" in dict(self.named_buffers()):
             exact = self.layer.sigma_bias is None
             own = (self.initial / (self.sigma if exact else self.sigma_bias)).square()
             grip = _grip(own, drift, freeze)
-            self.anchored.append(AnchoredParameter(self, self.layer, "bias", grip))
+            self.anchored.append(AnchoredParameter(self, "bias", "bias", grip))
 
     def blocks(self, tensor: Tensor) -> Tensor:
         """Weights as their layer sees them; biases as they are."""
         return self.layer.blocks(tensor) if tensor.dim() > 1 else tensor
 
-    def sigmas(self) -> list[AnchoredSigma]:
+    def sigmas(self) -> list[AnchoredParameter]:
         """Of its nodes, and of its biases where those are noisy."""
-        names = (("sigma", "rho"), ("sigma_bias", "rho_bias"))
-        return [AnchoredSigma(self, self.layer, of, by) for of, by in names if of in self._buffers]
+        names = (("rho", "sigma"), ("rho_bias", "sigma_bias"))
+        return [AnchoredParameter(self, *pair) for pair in names if pair[1] in self._buffers]
 
     @torch.no_grad()
     def remember(self) -> None:
@@ -194,7 +172,7 @@ class NormAnchor(LayerAnchor):
         for name, anchor in self.named_buffers(recurse=False):
             own = arriving.square().view_as(anchor)
             grip = _grip(own, drift, freeze)
-            self.anchored.append(AnchoredParameter(self, self.layer, name, grip))
+            self.anchored.append(AnchoredParameter(self, name, name, grip))
 
 
 def _grip(squared: Tensor, drift: Tensor, freeze: Tensor | None) -> Grip:
@@ -221,11 +199,9 @@ class UCLPenalty:
         anchors = list(anchors)
         anchored = [each for anchor in anchors for each in anchor.anchored]
         small = (each for each in anchored if each.anchor.numel() <= SMALL_ANCHOR)
-        together = _alike(small, lambda each: each.anchor)
-        self._bundles = [(few, _grip_on_all(few)) for few in together]
+        self._bundles = [(few, _grip_on_all(few)) for few in _alike(small)]
         self._large = [each for each in anchored if each.anchor.numel() > SMALL_ANCHOR]
-        sigmas = (sigma for anchor in anchors for sigma in anchor.sigmas())
-        self._sigmas = _alike(sigmas, lambda sigma: sigma.previous)
+        self._sigmas = _alike(sigma for anchor in anchors for sigma in anchor.sigmas())
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
         """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
@@ -266,10 +242,10 @@ class UCLPenalty:
     def _spread(self) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor]]:
         """What is trained now: rhos, and them and the previous sigmas as one."""
         for sigmas in self._sigmas:
-            trained = [sigma for sigma in sigmas if sigma.rho.requires_grad]
+            trained = [sigma for sigma in sigmas if sigma.parameter.requires_grad]
             if trained:
-                rhos = [sigma.rho for sigma in trained]
-                yield rhos, _end_to_end(rhos), _end_to_end([each.previous for each in trained])
+                rhos = [sigma.parameter for sigma in trained]
+                yield rhos, _end_to_end(rhos), _end_to_end([each.anchor for each in trained])
 
 
 def _one_by_one(
@@ -278,11 +254,16 @@ def _one_by_one(
     for each in anchored:
         if (parameter := each.parameter).requires_grad:
             blocks = each.held_by.blocks
+            assert each.grip is not None
             yield [parameter], blocks(parameter), blocks(each.anchor), each.grip
 
 
 def _grip_on_all(anchored: list[AnchoredParameter]) -> Grip:
-    grips = [each.grip.for_each(each.held_by.blocks(each.anchor)) for each in anchored]
+    grips = [
+        each.grip.for_each(each.held_by.blocks(each.anchor))
+        for each in anchored
+        if each.grip is not None
+    ]
     freezes = [grip.freeze for grip in grips if grip.freeze is not None]
     node = torch.cat([grip.node for grip in grips])
     return Grip(node, None, torch.cat(freezes) if freezes else None)
@@ -305,9 +286,9 @@ def _add(gradient: Tensor, parameters: Sequence[nn.Parameter]) -> None:
         gradient_of(parameter).add_(part)
 
 
-def _alike(items: Iterable[T], tensor: Callable[[T], Tensor]) -> list[list[T]]:
-    """Groups whose tensors live in one place in one precision."""
-    groups: dict[Hashable, list[T]] = {}
-    for item in items:
-        groups.setdefault((tensor(item).device, tensor(item).dtype), []).append(item)
+def _alike(anchored: Iterable[AnchoredParameter]) -> list[list[AnchoredParameter]]:
+    """Groups that live in one place in one precision."""
+    groups: dict[Hashable, list[AnchoredParameter]] = {}
+    for each in anchored:
+        groups.setdefault((each.anchor.device, each.anchor.dtype), []).append(each)
     return list(groups.values())

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -69,17 +69,13 @@ class WeightDraws:
             noise = Noise(noise.seed, 1 + zlib.crc32(name.encode()), noise.kind)
         return noise.normals((self.now, *like.shape), like.dtype, like.device)
 
-    @contextmanager
-    def means(self) -> Iterator[None]:
+    def means(self) -> AbstractContextManager[None]:
         """Within: no draws, in `train()` neither."""
-        with self._set(0, False):
-            yield
+        return self._set(0, False)
 
-    @contextmanager
-    def predicting(self) -> Iterator[None]:
+    def predicting(self) -> AbstractContextManager[None]:
         """Within: averages over draws."""
-        with self._set(self.predictions, True):
-            yield
+        return self._set(self.predictions, True)
 
     @contextmanager
     def _set(self, forced: int, averages: bool) -> Iterator[None]:
