@@ -26,6 +26,7 @@ from torch.utils.hooks import RemovableHandle
 from uclearn.errors import SettingError, TaskError, check_choice
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range
+from uclearn.methods.parts.wrapper import check_setting
 from uclearn.networks import MultiHead, run_trunk
 from uclearn.tasks.task import Task
 
@@ -117,7 +118,8 @@ class LwF(Method):
     def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Keep the trunk's output of the forward pass that follows."""
         if len(self.teachers):
-            self._trunk_cache.begin(trunk_of(self.model))
+            model = self.model
+            self._trunk_cache.begin(model.trunk if isinstance(model, MultiHead) else model)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """How far the answers for old tasks are from the teacher's, on the present inputs."""
@@ -191,11 +193,6 @@ class LwF(Method):
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 
-def trunk_of(model: nn.Module) -> nn.Module:
-    """The module that all tasks share."""
-    return model.trunk if isinstance(model, MultiHead) else model
-
-
 def _alike(teacher: nn.Module) -> list[list[int]]:
     """The numbers of the heads, those with as many outputs together; one head is number 0."""
     if not isinstance(teacher, MultiHead):
@@ -219,11 +216,8 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
 
 
 def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:
-    if not (strength >= 0 and math.isfinite(strength)):
-        raise SettingError(
-            f"`strength` must be 0 or greater and finite, got {strength}. It weighs the answers "
-            "for old tasks against the new task's loss; the paper uses 1."
-        )
+    weighs = "It weighs the answers for old tasks against the new task's loss; the paper uses 1."
+    check_setting("strength", strength, weighs)
     if not (temperature > 0 and math.isfinite(temperature)):
         raise SettingError(
             f"`temperature` must be positive and finite, got {temperature}. It softens the "

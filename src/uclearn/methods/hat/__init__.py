@@ -50,6 +50,7 @@ from uclearn.methods.hat.gates import (
     sparsity,
 )
 from uclearn.methods.hat.wiring import wire
+from uclearn.methods.parts.wrapper import check_setting
 from uclearn.networks import MultiHead, has_heads
 from uclearn.tasks.task import Task
 
@@ -284,11 +285,8 @@ def _check_settings(tasks: int, strength: float, smax: float) -> None:
             f"`tasks` must be at least 1, got {tasks}. It is how many tasks there will be; each "
             "has its gates from the start."
         )
-    if not (strength >= 0 and math.isfinite(strength)):
-        raise SettingError(
-            f"`strength` must be 0 or greater and finite, got {strength}. It is what opening a "
-            "free node costs; the paper uses 0.75."
-        )
+    costs = "It is what opening a free node costs; the paper uses 0.75."
+    check_setting("strength", strength, costs)
     if not (smax > 1 and math.isfinite(smax)):
         raise SettingError(
             f"`smax` must be greater than 1 and finite, got {smax}. Within an epoch the gates' "

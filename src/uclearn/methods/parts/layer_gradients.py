@@ -75,41 +75,30 @@ def embedding_weight(layer: nn.Embedding, input: Tensor, gradient: Tensor, group
     return total.index_add_(0, rows.reshape(-1), flat).view(groups, *layer.weight.shape)
 
 
-def batch_norm_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
-    """(groups, channels), with running statistics."""
-    normed = F.batch_norm(input, layer.running_mean, layer.running_var, eps=layer.eps)
+def channel_scale(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, channels), of a batch norm with running statistics or a group norm."""
+    if isinstance(layer, nn.GroupNorm):
+        normed = F.group_norm(input, layer.num_groups, eps=layer.eps)
+    else:
+        normed = F.batch_norm(input, layer.running_mean, layer.running_var, eps=layer.eps)
     return _over_channels(gradient * normed, groups)
 
 
-def group_norm_weight(layer: nn.GroupNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
-    """(groups, channels)."""
-    return _over_channels(gradient * F.group_norm(input, layer.num_groups, eps=layer.eps), groups)
+def feature_scale(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+    """(groups, *normalised shape), of a layer norm or an RMS norm."""
+    norm = F.layer_norm if isinstance(layer, nn.LayerNorm) else F.rms_norm
+    normed = norm(input, layer.normalized_shape, eps=layer.eps)
+    return feature_shift(layer, input, gradient * normed, groups)
 
 
-def layer_norm_weight(layer: nn.LayerNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
+def feature_shift(layer: nn.LayerNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
     """(groups, *normalised shape)."""
-    normed = F.layer_norm(input, layer.normalized_shape, eps=layer.eps)
-    return _over_features(layer, gradient * normed, groups)
-
-
-def rms_norm_weight(layer: nn.RMSNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
-    """(groups, *normalised shape)."""
-    normed = F.rms_norm(input, layer.normalized_shape, eps=layer.eps)
-    return _over_features(layer, gradient * normed, groups)
-
-
-def layer_norm_bias(layer: nn.LayerNorm, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
-    """(groups, *normalised shape)."""
-    return _over_features(layer, gradient, groups)
+    return gradient.reshape(groups, -1, *layer.normalized_shape).sum(1)
 
 
 def _over_channels(values: Tensor, groups: int) -> Tensor:
     # (rows, channels, ...) -> (groups, rows of a group, channels, positions)
     return values.reshape(groups, values.shape[0] // groups, values.shape[1], -1).sum((1, 3))
-
-
-def _over_features(layer: Any, values: Tensor, groups: int) -> Tensor:
-    return values.reshape(groups, -1, *layer.normalized_shape).sum(1)
 
 
 def _correlate(layer: Any, small: Tensor, large: Tensor, groups: int) -> Tensor:
@@ -119,7 +108,11 @@ def _correlate(layer: Any, small: Tensor, large: Tensor, groups: int) -> Tensor:
     """
     spatial, parts = small.shape[2:], layer.groups
     shape = (groups, -1, parts, large.shape[1] // parts)
-    patches = _windows(large, layer.kernel_size, layer.stride, layer.dilation, spatial)
+    patches = large  # (rows, channels, *positions, *kernel): what each position sees; a view
+    sides = zip(layer.kernel_size, layer.stride, layer.dilation, spatial, strict=True)
+    for i, (size, step, gap, length) in enumerate(sides, 2):
+        seen = patches.unfold(i, (size - 1) * gap + 1, step)
+        patches = seen.narrow(i, 0, length)[..., ::gap]
     patches = patches.unflatten(1, shape[2:]).unflatten(0, shape[:2])
     # (groups, rows, parts, channels, *positions, *kernel), of which only one copy is made, with
     # positions last: (groups, parts, channels * kernel, rows * positions)
@@ -133,25 +126,9 @@ def _correlate(layer: Any, small: Tensor, large: Tensor, groups: int) -> Tensor:
     return summed.reshape(groups, *layer.weight.shape)
 
 
-def _windows(
-    large: Tensor,
-    kernel: Sequence[int],
-    stride: Sequence[int],
-    dilation: Sequence[int],
-    spatial: Sequence[int],
-) -> Tensor:
-    """(rows, channels, *positions, *kernel): what each position of the small side sees; a view."""
-    for i, (size, step, gap, length) in enumerate(
-        zip(kernel, stride, dilation, spatial, strict=True)
-    ):
-        reach = (size - 1) * gap + 1
-        large = large.unfold(2 + i, reach, step).narrow(2 + i, 0, length)[..., ::gap]
-    return large
-
-
 _CONV: dict[str, Rule] = {"weight": conv_weight, "bias": channel_bias}
 _TRANSPOSED: dict[str, Rule] = {"weight": transposed_conv_weight, "bias": channel_bias}
-_BATCH_NORM: dict[str, Rule] = {"weight": batch_norm_weight, "bias": channel_bias}
+_CHANNEL_NORM: dict[str, Rule] = {"weight": channel_scale, "bias": channel_bias}
 _RULES: dict[type[nn.Module], dict[str, Rule]] = {
     nn.Linear: {"weight": linear_weight, "bias": linear_bias},
     nn.Conv1d: _CONV,
@@ -161,12 +138,12 @@ _RULES: dict[type[nn.Module], dict[str, Rule]] = {
     nn.ConvTranspose2d: _TRANSPOSED,
     nn.ConvTranspose3d: _TRANSPOSED,
     nn.Embedding: {"weight": embedding_weight},
-    nn.BatchNorm1d: _BATCH_NORM,
-    nn.BatchNorm2d: _BATCH_NORM,
-    nn.BatchNorm3d: _BATCH_NORM,
-    nn.GroupNorm: {"weight": group_norm_weight, "bias": channel_bias},
-    nn.LayerNorm: {"weight": layer_norm_weight, "bias": layer_norm_bias},
-    nn.RMSNorm: {"weight": rms_norm_weight},
+    nn.BatchNorm1d: _CHANNEL_NORM,
+    nn.BatchNorm2d: _CHANNEL_NORM,
+    nn.BatchNorm3d: _CHANNEL_NORM,
+    nn.GroupNorm: _CHANNEL_NORM,
+    nn.LayerNorm: {"weight": feature_scale, "bias": feature_shift},
+    nn.RMSNorm: {"weight": feature_scale},
 }
 
 

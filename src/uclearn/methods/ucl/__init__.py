@@ -14,7 +14,6 @@ and eq. (4) pulls towards the initial means with weight alpha.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Unpack
@@ -46,6 +45,7 @@ from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.wrapper import (
     DrawsWeights,
     ModuleGuard,
+    check_setting,
     require_finite_penalty,
     require_finite_weights,
     running_on,
@@ -317,16 +317,10 @@ class UCL(DrawsWeights):
 
 
 def _check_settings(beta: float, alpha: float, lr_sigma: float | None) -> None:
-    if not (beta >= 0 and math.isfinite(beta)):
-        raise SettingError(
-            f"`beta` must be 0 or greater and finite, got {beta}. It weighs the term that moves "
-            "the uncertainties; the paper uses 0.00001 to 0.03."
-        )
-    if not (alpha >= 0 and math.isfinite(alpha)):
-        raise SettingError(
-            f"`alpha` must be 0 or greater and finite, got {alpha}. It weighs the pull towards "
-            "the initial means while the first task is learned; the paper uses 0.01 to 5."
-        )
+    moves = "It weighs the term that moves the uncertainties; the paper uses 0.00001 to 0.03."
+    check_setting("beta", beta, moves)
+    pulls = "It weighs the pull towards the initial means while the first task is learned"
+    check_setting("alpha", alpha, f"{pulls}; the paper uses 0.01 to 5.")
     if lr_sigma is not None and not lr_sigma > 0:
         raise SettingError(
             f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "

@@ -19,7 +19,7 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, check_count
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
 from uclearn.methods.contract import (
     Inputs,
@@ -211,11 +211,7 @@ class VCL(DrawsWeights):
 
     def _scale(self, step: Step) -> float:
         examples = step.need("examples", "the divergence is divided by the task's examples")
-        if not examples >= 1:
-            raise SettingError(
-                f"`examples` must be at least 1, got {examples}. It counts the training examples "
-                "of the task."
-            )
+        check_count("examples", examples, "the training examples of the task")
         return 1 / int(examples)
 
     def _convert(self, name: str, layer: nn.Module) -> MeanFieldLayer:

@@ -92,11 +92,9 @@ class MeanFieldLayer(nn.Module):
         weight, bias = self._drawn("weight"), self._drawn("bias")
         assert weight is not None
         apart = self.draws.apart(input, self.partial)
-        return self.apply_drawn(apart, weight, bias, *others).flatten(0, 1)
+        return self.compute(apart, weight, bias, *others).flatten(0, 1)
 
-    def apply_drawn(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
-    ) -> Tensor:
+    def compute(self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Tensor:
         """What the layer computes, draw by draw: (draws, batch, ...) with (draws, out, in, ...)
         and (draws, out) gives (draws, batch, ...)."""
         raise NotImplementedError
@@ -126,9 +124,7 @@ def _agrees(posterior: Posterior) -> bool:
 class MeanFieldLinear(MeanFieldLayer, nn.Linear):
     """A linear layer."""
 
-    def apply_drawn(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
-    ) -> Tensor:
+    def compute(self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Tensor:
         """One batched matrix product."""
         rows = input.flatten(1, -2)  # (draws, rows, in)
         if bias is None:
@@ -141,9 +137,7 @@ class MeanFieldLinear(MeanFieldLayer, nn.Linear):
 class MeanFieldEmbedding(MeanFieldLayer, nn.Embedding):
     """An embedding; the row of `padding_idx` is as noisy as the others."""
 
-    def apply_drawn(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
-    ) -> Tensor:
+    def compute(self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Tensor:
         """One look-up in the tables of all draws, one below the other."""
         first = torch.arange(len(weight), device=input.device) * self.num_embeddings
         rows = input + first.view(-1, *[1] * (input.dim() - 1))
@@ -160,9 +154,7 @@ class _MeanFieldConv(MeanFieldLayer):
     padding_mode: Any
     _reversed_padding_repeated_twice: list[int]
 
-    def apply_drawn(
-        self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
-    ) -> Tensor:
+    def compute(self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any) -> Tensor:
         """(batch, draws * channels, ...), convolved with `draws * groups` groups."""
         beside = input.transpose(0, 1).flatten(1, 2)
         kernels = weight.flatten(0, 1)
