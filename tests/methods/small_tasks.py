@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.parts.fit import mean_loss
+from uclearn.methods.parts.per_example import importance
 from uclearn.networks import MultiHead, run
 from uclearn.tasks import Data, Task, iterate
 from uclearn.tasks.data import generator
@@ -135,3 +136,14 @@ def forgetting(method: Method, tasks: list[Task], **settings: Any) -> tuple[floa
     final = [accuracy(method, task) for task in tasks]
     lost = [then - now for then, now in zip(fresh[:-1], final[:-1], strict=True)]
     return sum(lost) / len(lost), sum(final) / len(final)
+
+
+def fisher_diagonal(
+    model: nn.Module,
+    parameters: Mapping[str, nn.Parameter],
+    losses: Iterable[Tensor],
+    fisher_batch: int = 1,
+) -> dict[str, Tensor]:
+    """By name what EWC measures: the mean of squared gradients."""
+    found = importance(model, list(parameters.values()), losses, "square", fisher_batch)
+    return dict(zip(parameters, found, strict=True))

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods import checks
+from uclearn.methods.baselines import FineTuning
 from uclearn.methods.checks import CHECKS, Check, ContractError, Make, check_all
 from uclearn.methods.contract import Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.ewc import EWC
-from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
 from uclearn.methods.lwf import LwF
 from uclearn.methods.replay import WithReplay

@@ -21,9 +21,9 @@ from tests.methods.small_tasks import (
     predict,
 )
 from uclearn.errors import SettingError, TaskError
+from uclearn.methods.baselines import FineTuning
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import CHOICES, WithCoreset, Withheld, k_center
-from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
 from uclearn.methods.parts.fit import fit
 from uclearn.methods.ucl import UCL

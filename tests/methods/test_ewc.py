@@ -12,9 +12,10 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.methods.permuted_digits import check_it_forgets_less, end, network
+from tests.methods.small_tasks import fisher_diagonal
 from uclearn import Method
 from uclearn.errors import SettingError, TaskError
-from uclearn.methods.ewc import EWC, Merge, fisher_diagonal
+from uclearn.methods.ewc import EWC, Merge
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
 

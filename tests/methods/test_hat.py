@@ -16,7 +16,7 @@ from tests.methods.gated_networks import NETWORKS, inputs_for
 from tests.methods.small_tasks import adam, digit_pairs, forgetting, learn, mlp, predict
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.methods import hat
-from uclearn.methods.finetuning import FineTuning
+from uclearn.methods.baselines import FineTuning
 from uclearn.methods.hat import HAT
 from uclearn.methods.hat.gates import compensation
 from uclearn.networks import MultiHead

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from tests.methods.small_tasks import accuracy, adam, digit_pairs, learn, mlp
 from uclearn.errors import SettingError, TaskError
+from uclearn.methods.baselines import FineTuning
 from uclearn.methods.contract import Method, Step
-from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.lwf import LwF, distillation, squared_distance
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 
 from tests.methods.small_tasks import accuracy, adam, learn, mlp, permuted_digits
 from uclearn.errors import DataError, SettingError, TaskError
+from uclearn.methods.baselines import FineTuning
 from uclearn.methods.checks import problem
 from uclearn.methods.contract import Losses, Method, Step, StepFields
-from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.registry import build
 from uclearn.methods.replay import Replayed, Reservoir, WithReplay
 from uclearn.networks import MultiHead, run

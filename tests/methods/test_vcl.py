@@ -20,8 +20,8 @@ from tests.methods.small_tasks import (
     predict,
 )
 from uclearn.errors import SettingError, TaskError
+from uclearn.methods.baselines import FineTuning
 from uclearn.methods.contract import Method, Step
-from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.parts.fit import fit, mean_loss
 from uclearn.methods.vcl import VCL
 from uclearn.methods.vcl.mean_field import MeanFieldLayer

@@ -18,7 +18,7 @@ Over tasks, three ways to merge (t tasks are done, F_new and theta_new belong to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, Unpack, get_args
 
 import torch
@@ -32,35 +32,6 @@ from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
 from uclearn.methods.parts.wrapper import check_importance
 from uclearn.tasks.task import Task
-
-
-def fisher_diagonal(
-    model: nn.Module,
-    parameters: Mapping[str, nn.Parameter],
-    losses: Iterable[Tensor],
-    *,
-    fisher_batch: int | None = None,
-) -> dict[str, Tensor]:
-    """For each parameter, by name, the mean over examples of its squared gradient.
-
-    Args:
-        model: the network that the losses go through.
-        parameters: those whose diagonal is asked for.
-        losses: batches of per-example losses, (batch,), with graph, made while iterating. Their
-            sizes do not matter.
-        fisher_batch: square the mean gradient of so many consecutive examples; None: of each. A
-            last, incomplete batch counts by its size.
-
-    >>> import torch
-    >>> net = nn.Linear(1, 1, bias=False)
-    >>> x = torch.tensor([[1.0], [3.0]])
-    >>> diagonal = fisher_diagonal(net, {"weight": net.weight}, (net(x)[:, 0] for _ in range(1)))
-    >>> diagonal["weight"]  # (1^2 + 3^2) / 2
-    tensor([[5.]])
-    """
-    found = importance(model, list(parameters.values()), losses, "square", fisher_batch or 1)
-    return dict(zip(parameters, found, strict=True))
-
 
 Merge = Literal["mean", "sum", "separate"]
 
@@ -150,13 +121,13 @@ class EWC(AnchoredMethod):
                 "reduction='none') for x, y in batches))`."
             )
         self.memory.check()
-        weights = self.memory.named_weights()
+        weights = self.memory.weights()
         with lent(self.model):
             if self.fisher_dropout:
                 _switch_on_dropout(self.model)
-            new = fisher_diagonal(self.model, weights, losses(), fisher_batch=self.fisher_batch)
-        check_importance(self.memory.names, list(new.values()), "the Fisher information")
-        self._merge(list(new.values()))
+            new = importance(self.model, weights, losses(), "square", self.fisher_batch or 1)
+        check_importance(self.memory.names, new, "the Fisher information")
+        self._merge(new)
         self.tasks_done += 1
 
     @torch.no_grad()

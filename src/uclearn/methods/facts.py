@@ -13,7 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 
 class Sizes(NamedTuple):
@@ -51,22 +54,6 @@ class Cost(NamedTuple):
     """Of the optimiser, for each trained parameter."""
 
 
-class Suggesting(Protocol):
-    """What a range or a choice asks for a value: a trial of Optuna."""
-
-    def suggest_float(self, name: str, low: float, high: float, *, log: bool = ...) -> float:
-        """A number."""
-        ...
-
-    def suggest_int(self, name: str, low: int, high: int, *, log: bool = ...) -> int:
-        """A whole number."""
-        ...
-
-    def suggest_categorical(self, name: str, choices: tuple[Any, ...]) -> Any:
-        """One of several."""
-        ...
-
-
 class Range(NamedTuple):
     """Numbers from `low` to `high`, both included; whole ones if both are."""
 
@@ -75,7 +62,7 @@ class Range(NamedTuple):
     log: bool = False
     """Each order of magnitude counts alike."""
 
-    def suggest(self, trial: Suggesting, key: str) -> float:
+    def suggest(self, trial: Trial, key: str) -> float:
         """The value that a trial takes."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             return trial.suggest_int(key, self.low, self.high, log=self.log)

@@ -15,13 +15,12 @@ from typing import Any
 from torch import nn
 
 from uclearn.errors import SettingError, no_such
+from uclearn.methods.baselines import FineTuning, Joint
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import WithCoreset
 from uclearn.methods.ewc import EWC
 from uclearn.methods.facts import Facts
-from uclearn.methods.finetuning import FineTuning
 from uclearn.methods.hat import HAT
-from uclearn.methods.joint import Joint
 from uclearn.methods.lwf import LwF
 from uclearn.methods.mas import MAS
 from uclearn.methods.replay import WithReplay

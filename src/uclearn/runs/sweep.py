@@ -11,15 +11,18 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from statistics import fmean
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from uclearn.errors import SettingError
-from uclearn.methods.facts import Range, Suggesting
+from uclearn.methods.facts import Range
 from uclearn.methods.registry import facts, parts
 from uclearn.paper.settings import GRIDS
 from uclearn.runs.grid import Result
 from uclearn.runs.resolve import parse_value, preset_document, resolve
 from uclearn.runs.supervised import SUPERVISED, RunConfig
+
+if TYPE_CHECKING:
+    from optuna import Trial
 
 
 class Choice(NamedTuple):
@@ -27,7 +30,7 @@ class Choice(NamedTuple):
 
     values: tuple[Any, ...]
 
-    def suggest(self, trial: Suggesting, key: str) -> Any:
+    def suggest(self, trial: Trial, key: str) -> Any:
         """The value that a trial takes."""
         return trial.suggest_categorical(key, self.values)
 

@@ -10,8 +10,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.methods.small_tasks import fisher_diagonal
 from uclearn.errors import TaskError
-from uclearn.methods.ewc import fisher_diagonal
 from uclearn.methods.parts import per_example
 from uclearn.methods.parts.layer_gradients import LayerUses
 from uclearn.methods.parts.per_example import importance

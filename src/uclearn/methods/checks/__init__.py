@@ -28,16 +28,7 @@ from uclearn.methods.checks.memory import (
     check_reproducible,
     check_save_and_load,
 )
-from uclearn.methods.checks.problem import (
-    Check,
-    ContractError,
-    Make,
-    compare,
-    listed,
-    nudge,
-    seeded,
-    weights,
-)
+from uclearn.methods.checks.problem import Check, ContractError, Make, compare, listed, seeded
 from uclearn.methods.contract import Method
 from uclearn.tasks.data import Data
 from uclearn.tasks.task import Task
@@ -69,7 +60,7 @@ def check_begin_task(make: Make, heads: bool) -> None:
     method = problem.built(make, heads)
     for task in problem.tasks(2):
         data = _content(task)
-        before = {name: p.detach().clone() for name, p in weights(method, heads).items()}
+        before = {name: p.detach().clone() for name, p in problem.weights(method, heads).items()}
         begun = _returned_task(method.begin_task(task), task)
         compare(
             "`begin_task` must leave the task that it gets alone",
@@ -80,7 +71,7 @@ def check_begin_task(make: Make, heads: bool) -> None:
         compare(
             "`begin_task` must not move weights, for it is called again on resuming",
             before,
-            weights(method, heads),
+            problem.weights(method, heads),
             "Do it in the constructor or in `begin_step`.",
         )
         problem.train(method, begun)
@@ -111,9 +102,9 @@ def check_rest(make: Make, heads: bool) -> None:
     """Right after `end_task` the penalty pulls at no weight: nothing has been forgotten yet."""
     method, task = problem.learned(make, heads), problem.tasks(2)[1]
     method.begin_task(task)
-    at_rest = _largest(problem.pull(method, task)[1], weights(method, heads))
-    nudge(weights(method, heads).values())
-    moved = _largest(problem.pull(method, task)[1], weights(method, heads))
+    at_rest = _largest(problem.pull(method, task)[1], problem.weights(method, heads))
+    problem.nudge(problem.weights(method, heads).values())
+    moved = _largest(problem.pull(method, task)[1], problem.weights(method, heads))
     name = max(at_rest, key=lambda name: at_rest[name])
     if at_rest[name] > 1e-6 + 1e-4 * max(moved.values()):
         raise ContractError(
@@ -225,7 +216,7 @@ def check_all(
         without: checks to leave out, such as `(check_holds, check_acts)` for a baseline that is
             meant to forget.
 
-    >>> from uclearn.methods.finetuning import FineTuning
+    >>> from uclearn.methods.baselines import FineTuning
     >>> check_all(FineTuning, without=(check_holds, check_acts))
     """
     for kind in heads:

@@ -10,16 +10,7 @@ import torch
 from torch import Tensor
 
 from uclearn.methods.checks import problem
-from uclearn.methods.checks.problem import (
-    ContractError,
-    Make,
-    behaviour,
-    compare,
-    listed,
-    nudge,
-    seeded,
-    weights,
-)
+from uclearn.methods.checks.problem import ContractError, Make, compare, listed, seeded
 from uclearn.methods.contract import Method
 from uclearn.tasks.data import DataLike, iterate
 
@@ -39,7 +30,7 @@ def check_own_memory(make: Make, heads: bool) -> None:
             "`weight.detach().clone()`."
         )
     before = {name: tensor.detach().clone() for name, tensor in kept.items()}
-    nudge(weights(method, heads).values())
+    problem.nudge(problem.weights(method, heads).values())
     after = {name: tensor for name, tensor in method.state_dict().items() if name in kept}
     compare(
         "What is remembered must stay when weights move",
@@ -57,8 +48,8 @@ def check_holds(make: Make, heads: bool) -> None:
     begun = method.begin_task(task)
     rest, _ = problem.pull(method, task)
     before, after = problem.adjustment(method, task)
-    masked = any(not torch.equal(before[n], after[n]) for n in weights(method, heads))
-    nudge(weights(method, heads).values())
+    masked = any(not torch.equal(before[n], after[n]) for n in problem.weights(method, heads))
+    problem.nudge(problem.weights(method, heads).values())
     moved, _ = problem.pull(method, task)
     if torch.equal(rest, moved) and not masked and _same_data(task.train, begun.train):
         raise ContractError(
@@ -81,8 +72,8 @@ def check_acts(make: Make, heads: bool) -> None:
             problem.train(method, begun, epochs=3)
     others = {"fine-tuning": plain, "the same method that never ended a task": forgetful}
     for name, other in others.items():
-        theirs = weights(other, heads)
-        if all(torch.equal(w, theirs[n]) for n, w in weights(acting, heads).items()):
+        theirs = problem.weights(other, heads)
+        if all(torch.equal(w, theirs[n]) for n, w in problem.weights(acting, heads).items()):
             raise ContractError(
                 f"The method does not act: after two tasks its weights are bit for bit those of "
                 f"{name}. Look for an importance that stays zero, a `penalty` without gradient "
@@ -119,7 +110,9 @@ def check_save_and_load(make: Make, heads: bool) -> None:
     def alike(when: str) -> None:
         promise = f"Saved and loaded, a method must be the same {when}"
         compare(promise, problem.snapshot(method), problem.snapshot(fresh), _IN_STATE)
-        compare(promise, behaviour(method, second), behaviour(fresh, second), _IN_STATE)
+        compare(
+            promise, problem.behaviour(method, second), problem.behaviour(fresh, second), _IN_STATE
+        )
 
     alike("at once")
     problem.train(method, begun)
@@ -152,18 +145,18 @@ def check_copy(make: Make, heads: bool) -> None:
             f"`copy.deepcopy` of the method must work, since loading a state needs it, got: "
             f"{error!r}. Drop graphs and open files at the end of a step."
         ) from error
-    expected = behaviour(method, second)
+    expected = problem.behaviour(method, second)
     method.load_state_dict(state)  # looking moves the random numbers
     remedy = "Let hooks take the method as an argument instead of holding on to `self`."
-    compare("A deep copy must behave the same", expected, behaviour(twin, second), remedy)
+    compare("A deep copy must behave the same", expected, problem.behaviour(twin, second), remedy)
     problem.end(twin, begun)
     problem.train(twin, begun)
     promise = "What is done to a deep copy must leave the original alone"
     compare(promise, state, problem.snapshot(method), remedy)
-    compare(promise, expected, behaviour(method, second), remedy)
+    compare(promise, expected, problem.behaviour(method, second), remedy)
     twin.load_state_dict(state)
     promise = "A deep copy must load a state as the original does"
-    compare(promise, expected, behaviour(twin, second), remedy)
+    compare(promise, expected, problem.behaviour(twin, second), remedy)
 
 
 @seeded

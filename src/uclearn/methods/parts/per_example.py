@@ -49,7 +49,12 @@ def importance(
         losses: batches of per-example losses, (batch,), with graph, made while iterating.
         measure: f, `"square"` or `"absolute"`.
         group: how many consecutive examples are averaged before f, whatever the size of the
-            batches they come in; None: each batch as it comes.
+            batches they come in (a last, incomplete group counts by its size); None: each batch as
+            it comes.
+
+    >>> net, x = nn.Linear(1, 1, bias=False), torch.tensor([[1.0], [3.0]])
+    >>> importance(net, [net.weight], (net(x)[:, 0] for _ in range(1)), "square")  # (1 + 9) / 2
+    [tensor([[5.]])]
     """
     gauge = _Gauge(parameters, measure, group)
     with LayerUses(model, parameters) as uses, torch.enable_grad():

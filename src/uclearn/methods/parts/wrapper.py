@@ -186,16 +186,16 @@ class ModuleGuard:
     """Where the layers of a method hang in its model, to notice when one is replaced.
 
     Args:
-        method: has a `model`.
-        layers: the layers that must stay, by name.
+        method: a method.
+        layers: the layers of its model that must stay, by name.
     """
 
-    def __init__(self, method: nn.Module, layers: Mapping[str, nn.Module]) -> None:
+    def __init__(self, method: Method, layers: Mapping[str, nn.Module]) -> None:
         self._method, self._layers = method, layers
         wanted = {id(layer) for layer in layers.values()}
         self._hung = [
             (parent, attribute, child)
-            for parent in (method, *_model_of(method).modules())
+            for parent in (method, *method.model.modules())
             for attribute, child in parent._modules.items()
             if child is not None and any(id(below) in wanted for below in child.modules())
         ]
@@ -204,7 +204,7 @@ class ModuleGuard:
         """All of them are still there, if only inside a wrapper (DDP, torch.compile)."""
         if all(parent._modules.get(name) is module for parent, name, module in self._hung):
             return
-        present = {id(module) for module in _model_of(self._method).modules()}
+        present = {id(module) for module in self._method.model.modules()}
         gone = [name for name, layer in self._layers.items() if id(layer) not in present]
         if gone:
             raise TaskError(
@@ -252,9 +252,3 @@ def check_setting(name: str, value: float, meaning: str, *, positive: bool = Fal
     if not math.isfinite(value) or value < 0 or (positive and value == 0):
         least = "greater than 0" if positive else "0 or greater"
         raise SettingError(f"`{name}` must be {least} and finite, got {value}. {meaning}")
-
-
-def _model_of(method: nn.Module) -> nn.Module:
-    model = method.model
-    assert isinstance(model, nn.Module)
-    return model

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from tests.methods.small_tasks import accuracy, adam, learn, mlp, permuted_digits
 from uclearn.errors import TaskError
+from uclearn.methods.baselines import FineTuning, Joint
 from uclearn.methods.contract import Method
-from uclearn.methods.finetuning import FineTuning
-from uclearn.methods.joint import Joint
 from uclearn.networks import MultiHead, run
 from uclearn.tasks import Batch, Data, FromLoader, Task, iterate
 

@@ -1,4 +1,5 @@
-"""Joint training: all data of all tasks so far at once. The bound that others are measured by."""
+"""What the others are measured by: fine-tuning, which learns each task as if it were the first, and
+joint training, which learns all data of all tasks so far at once."""
 
 from __future__ import annotations
 
@@ -13,6 +14,28 @@ from uclearn.methods.facts import Cost, Facts, remembers_nothing
 from uclearn.tasks.data import DataLike, Joined, join
 from uclearn.tasks.loader import stored
 from uclearn.tasks.task import Task
+
+
+class FineTuning(Method):
+    """The contract unchanged: nothing is kept, nothing is held.
+
+    Args:
+        model: the network; the method works on a copy.
+        example: not needed.
+
+    >>> FineTuning(nn.Linear(2, 2)).penalty()
+    tensor(0.)
+    """
+
+    facts = Facts(
+        holds=False,
+        works_in_rl=True,
+        cost=lambda n: Cost(n.plain, n.shared + n.head),
+        grow=remembers_nothing,
+    )
+
+    def __init__(self, model: nn.Module, example: Any = None) -> None:
+        super().__init__(model)
 
 
 class Joint(Method):
