@@ -337,7 +337,7 @@ def _place(out: str) -> tuple[Path, str | None]:
         from uclearn.storage.mirror import is_url
 
         if is_url(out):
-            from uclearn.runs.remote import remote_runs
+            from uclearn.runs.job import remote_runs
 
             return remote_runs(out).folder, out
     return Path(out), None

@@ -20,7 +20,7 @@ from uclearn.ranks import Ranks, present
 from uclearn.runs.config import Configuration
 from uclearn.runs.engines import Engine
 from uclearn.runs.engines.local import LocalEngine
-from uclearn.runs.job import Job, State, execute, is_done
+from uclearn.runs.job import Job, State, even_out, execute, is_done
 from uclearn.storage.records import Summary, read_summary
 from uclearn.tasks.sources.dataset import data_folder, locate
 
@@ -84,7 +84,7 @@ def run_all(
             "torchrun to have many runs made elsewhere."
         )
     jobs = list({job.folder: job for job in jobs}.values())
-    _even_out_remote(jobs)
+    even_out(jobs)
     grid = _Grid(jobs, observer or (lambda config, event, details: None))
     missing = grid.look_around(ranks)
     if here:
@@ -95,15 +95,8 @@ def run_all(
         grid.run_here(missing)
     elif missing:
         engine.run(missing, at_once if here else workers, grid)
-    _even_out_remote(jobs)  # others may have made them, on their own machines
+    even_out(jobs)  # others may have made them, on their own machines
     return [grid.results[job.folder] for job in jobs]
-
-
-def _even_out_remote(jobs: Sequence[Job]) -> None:
-    if any(job.remote is not None for job in jobs):
-        from uclearn.runs.remote import even_out
-
-        even_out(jobs)
 
 
 class _Grid:

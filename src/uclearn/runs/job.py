@@ -1,16 +1,17 @@
 """A job: one run to be made, and making it, from its configuration to its summary.
 
 The run is recorded in its folder, resumable, and the same for the same seed. Jobs travel between
-processes and machines as JSON.
+processes and machines as JSON. Runs that are kept at a URL are fetched, made in the copy on this
+machine, and sent.
 """
 
 from __future__ import annotations
 
 import json
 import traceback
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -22,7 +23,8 @@ from uclearn.ranks import Ranks, present
 from uclearn.runs.config import Configuration, Kind, Learned, read_config
 from uclearn.session import Observer, StoppedError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
-from uclearn.storage.files import FolderBusyError
+from uclearn.storage.files import FolderBusyError, FolderLock
+from uclearn.storage.mirror import Mirror
 from uclearn.storage.recorder import (
     RunRecorder,
     environment,
@@ -37,6 +39,7 @@ from uclearn.storage.records import (
     read_document,
     read_summary,
 )
+from uclearn.tasks.sources.dataset import cache_folder
 
 State = Literal["done", "made", "busy", "failed", "stopped"]
 """Of a run: `done` before, `made` now, `busy` elsewhere, `failed`, or `stopped` by the user."""
@@ -93,9 +96,7 @@ class Job:
 def execute(job: Job, tell: Tell) -> JobOutcome:
     """Make the run in this process; whatever goes wrong is an outcome, too."""
     if job.remote is not None:
-        from uclearn.runs.remote import execute_remote
-
-        return execute_remote(job, job.remote, tell)
+        return _execute_remote(job, job.remote, tell)
     state: State = "done"  # perhaps by another process, since it was ordered
 
     def tell_first(event: str, details: dict[str, Any]) -> None:
@@ -240,3 +241,58 @@ def _summary(job: Job, document: Mapping[str, Any], learned: Learned) -> Summary
             **({} if job.command is None else {"command": job.command}),
         },
     )
+
+
+def remote_runs(url: str) -> Mirror:
+    """Runs at `url`, with copies in uclearn's cache folder."""
+    return Mirror(url, cache_folder() / "copies")
+
+
+def even_out(jobs: Sequence[Job]) -> None:
+    """Runs that are complete here or there are complete on both sides, so that nobody makes them
+    again; those that a process here is at work on are left alone."""
+    urls = {job.remote for job in jobs if job.remote is not None}
+    mirrors = {url: remote_runs(url) for url in urls}
+    for job in jobs:
+        if job.remote is None:
+            continue
+        kept, name = mirrors[job.remote], job.config.folder_name()
+        here, there = (job.folder / SUMMARY_NAME).exists(), kept.is_done(name)
+        if there and not here:
+            with suppress(FolderBusyError):
+                _fetch(kept, name)
+        elif here and not there:
+            kept.send(name)
+
+
+def _fetch(kept: Mirror, name: str) -> Path:
+    folder = kept.folder / name
+    folder.mkdir(parents=True, exist_ok=True)
+    with FolderLock(folder, "uclearn, fetching the run"):
+        kept.fetch(name)
+    return folder
+
+
+def _execute_remote(job: Job, url: str, tell: Tell) -> JobOutcome:
+    """Make the run of a job in the copy that this machine has of `url`."""
+    name = job.config.folder_name()
+    try:
+        kept = remote_runs(url)
+        folder = _fetch(kept, name)
+    except FolderBusyError as error:
+        return "busy", str(error)
+    except UclearnError as error:
+        return "failed", str(error)
+
+    def tell_and_send(event: str, details: dict[str, Any]) -> None:
+        tell(event, details)
+        if event == "saved":
+            kept.send(name)
+
+    outcome = execute(replace(job, folder=folder, remote=None), tell_and_send)
+    if outcome[0] in ("made", "done"):
+        try:
+            kept.send(name)
+        except UclearnError as error:
+            return "failed", str(error)
+    return outcome

@@ -14,7 +14,7 @@ from tests.runs.test_job import outcome
 from uclearn.cli.app import main
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import run_all
-from uclearn.runs.remote import remote_runs
+from uclearn.runs.job import remote_runs
 from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs
 
