@@ -33,11 +33,12 @@ class SimulatorError(UclearnError, RuntimeError):
     """A simulated environment is missing, unsuitable, or failed while it was stepped."""
 
 
-def check_choice(name: str, value: object, choices: Iterable[str]) -> None:
-    """Refuse a `value` of the setting `name` that is none of the `choices`."""
+def check_choice(name: str, value: object, choices: Iterable[str], remark: str = "") -> None:
+    """Refuse a `value` of the setting `name` that is none of the `choices`; `remark` ends the
+    error."""
     known = tuple(choices)
     if value not in known:
-        raise SettingError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.")
+        raise SettingError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.{remark}")
 
 
 def check_count(name: str, value: int, meaning: str) -> None:

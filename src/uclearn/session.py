@@ -287,19 +287,13 @@ def _random_state(device: torch.device) -> Tensor:
     state = torch.get_rng_state()
     if device.type != "cpu":
         own = torch.get_device_module(device.type).get_rng_state(device)
-        state = torch.cat([state, own])
+        return torch.cat([state, own])
     return state
 
 
 def _set_random_state(saved: Tensor, device: torch.device, ranks: Ranks) -> None:
-    """Go on where the generators stood.
-
-    Args:
-        saved: (bytes,), or (processes, bytes): `_random_state` of each. A process that was not
-            there keeps what it has.
-        device: what this process learns on.
-        ranks: which process this is.
-    """
+    """Go on where the generators stood: `saved` (bytes,), or (processes, bytes), is `_random_state`
+    of each. A process that was not there keeps what it has."""
     states = saved if saved.dim() == 2 else saved[None]
     if ranks.rank >= len(states):
         return

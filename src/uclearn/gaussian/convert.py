@@ -24,7 +24,7 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from uclearn.errors import SettingError, UnsupportedLayerError
+from uclearn.errors import SettingError, UnsupportedLayerError, check_choice
 from uclearn.gaussian import layers as gaussian
 from uclearn.gaussian.draws import SteadyBatchNorm1d, SteadyBatchNorm2d, SteadyBatchNorm3d
 from uclearn.gaussian.layers import GaussianLayer, Sampling
@@ -69,11 +69,8 @@ def check_initial(sigma: float | None, ratio: float | None) -> None:
 
 def check_means(means: str) -> None:
     """One of the two choices."""
-    if means not in get_args(Means):
-        raise SettingError(
-            f"`means` must be one of {', '.join(get_args(Means))}, got {means!r}. `keep` leaves "
-            "the weights of the given model, `draw` draws new ones."
-        )
+    remark = " `keep` leaves the weights of the given model, `draw` draws new ones."
+    check_choice("means", means, get_args(Means), remark)
 
 
 def draw_means(layer: GaussianLayer, ratio: float | None, generator: torch.Generator) -> None:

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError
+from uclearn.errors import check_choice
 from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
 from uclearn.sizes import SMALL_DRAW
@@ -52,11 +52,8 @@ class GaussianLayer(nn.Module):
         noise: Noise | None = None,
     ) -> None:
         """Give a layer that holds only means its standard deviations."""
-        if sampling not in get_args(Sampling):
-            raise SettingError(
-                f"`sampling` must be one of {', '.join(get_args(Sampling))}, got {sampling!r}. "
-                "`weight` draws the weights once per batch, `local` draws each example's outputs."
-            )
+        remark = " `weight` draws the weights once per batch, `local` draws each example's outputs."
+        check_choice("sampling", sampling, get_args(Sampling), remark)
         self.sampling, self.noise, self.draws = sampling, noise or Noise(), None
         rho = torch.full((node_count(self),), softplus_inverse(sigma)).to(self.weight)
         self.rho = nn.Parameter(rho)

@@ -18,7 +18,7 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import TaskError, check_choice
 
 NoiseKind = Literal["table", "fresh"]
 
@@ -45,10 +45,7 @@ class Noise:
     """
 
     def __init__(self, seed: int = 0, stream: int = 0, kind: NoiseKind = "table") -> None:
-        if kind not in get_args(NoiseKind):
-            raise SettingError(
-                f"`noise` must be one of {', '.join(get_args(NoiseKind))}, got {kind!r}."
-            )
+        check_choice("noise", kind, get_args(NoiseKind))
         self.seed, self.stream, self.kind = int(seed), int(stream), kind
         self.drawn = 0
         self._repeating = False

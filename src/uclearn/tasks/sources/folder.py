@@ -42,7 +42,10 @@ def load(folder: str | Path, side: int | None = None, colour: bool = True) -> Ex
     labels: list[int] = []
     for label, root in enumerate(classes):
         for path in picture_files(root, _SUFFIXES):
-            picture = _scaled(read_picture(path, "RGB" if colour else "L", None, _FORMATS), side)
+            picture = read_picture(path, "RGB" if colour else "L", None, _FORMATS)
+            if side is not None and picture.shape[0] != side:
+                box = Image.Resampling.BOX
+                picture = np.asarray(Image.fromarray(picture).resize((side, side), box))
             if pictures and picture.shape != pictures[0].shape:
                 wide, found = pictures[0].shape[1], picture.shape[1]
                 raise DataError(
@@ -55,13 +58,6 @@ def load(folder: str | Path, side: int | None = None, colour: bool = True) -> Ex
     if colour:
         inputs = inputs.permute(0, 3, 1, 2).contiguous()  # (examples, 3, side, side)
     return Examples(inputs, torch.tensor(labels), tuple(root.name for root in classes))
-
-
-def _scaled(picture: NDArray[np.uint8], side: int | None) -> NDArray[np.uint8]:
-    if side is None or picture.shape[0] == side:
-        return picture
-    scaled = Image.fromarray(picture).resize((side, side), Image.Resampling.BOX)
-    return np.asarray(scaled)
 
 
 MOST_PIXELS = 2**24  # 4096x4096; a few bytes of PNG can claim billions
