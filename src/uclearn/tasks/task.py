@@ -176,17 +176,11 @@ def split(
         )
     _check_groups(train, groups)
     titles = ["/".join(map(str, group)) for group in groups] if names is None else list(names)
-    tasks = [
-        Task(
-            titles[number],
-            index,
-            _classes_of(train, groups[number], index),
-            None if valid is None else _classes_of(valid, groups[number], index),
-            _classes_of(test, groups[number], index),
-            len(groups[number]),
-        )
-        for index, number in enumerate(chosen)
-    ]
+    tasks = []
+    for index, group in enumerate(groups[number] for number in chosen):
+        held = None if valid is None else _classes_of(valid, group, index)
+        own, judge = (_classes_of(data, group, index) for data in (train, test))
+        tasks.append(Task(titles[chosen[index]], index, own, held, judge, len(group)))
     return TaskSequence(name, tasks, heads=True)
 
 
@@ -246,17 +240,11 @@ def _reordered(
 ) -> TaskSequence:
     targets = train.all_targets()
     classes = None if targets.is_floating_point() else int(targets.max()) + 1
-    tasks = [
-        Task(
-            f"permutation {index + 1}",
-            index,
-            _permuted(train, order, index),
-            None if valid is None else _permuted(valid, order, index),
-            _permuted(test, order, index),
-            classes,
-        )
-        for index, order in enumerate(orders)
-    ]
+    tasks = []
+    for index, order in enumerate(orders):
+        held = None if valid is None else _permuted(valid, order, index)
+        own, judge = (_permuted(data, order, index) for data in (train, test))
+        tasks.append(Task(f"permutation {index + 1}", index, own, held, judge, classes))
     return TaskSequence(name, tasks, heads=False)
 
 
