@@ -8,7 +8,7 @@ import benchmarks.data
 from benchmarks.__main__ import found, main
 from benchmarks.passage import CALLS, Passage, import_all
 from benchmarks.timing import Bar
-from uclearn.errors import no_such
+from uclearn.choices import no_such
 
 
 def test_only_modules_that_measure_are_benchmarks() -> None:

@@ -7,7 +7,8 @@ import inspect
 import pytest
 
 from uclearn import errors
-from uclearn.errors import UclearnError, no_such
+from uclearn.choices import no_such
+from uclearn.errors import UclearnError
 
 KINDS = [
     kind

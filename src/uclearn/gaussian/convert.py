@@ -24,7 +24,8 @@ from typing import Literal, get_args
 import torch
 from torch import nn
 
-from uclearn.errors import SettingError, UnsupportedLayerError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError, UnsupportedLayerError
 from uclearn.gaussian import layers as gaussian
 from uclearn.gaussian.draws import SteadyBatchNorm1d, SteadyBatchNorm2d, SteadyBatchNorm3d
 from uclearn.gaussian.layers import GaussianLayer, Sampling

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uclearn.errors import check_choice
+from uclearn.choices import check_choice
 from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
 from uclearn.sizes import SMALL_DRAW

@@ -18,7 +18,8 @@ from typing import Literal, get_args
 import torch
 from torch import Tensor
 
-from uclearn.errors import TaskError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import TaskError
 
 NoiseKind = Literal["table", "fresh"]
 

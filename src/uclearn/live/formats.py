@@ -15,7 +15,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError
 from uclearn.networks import arguments
 from uclearn.surgery.resize import tensors
 

@@ -13,7 +13,8 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError, no_such
+from uclearn.choices import no_such
+from uclearn.errors import SettingError, TaskError
 from uclearn.live.canaries import Portions, TaskRecord, fingerprint, right_answers
 from uclearn.live.gate import Comparison, Gate, compare
 from uclearn.live.new_data import check_labels, class_count, outputs_of

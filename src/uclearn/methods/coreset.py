@@ -16,7 +16,8 @@ from typing import Any, Literal, Unpack
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.fit import check_fit, fit

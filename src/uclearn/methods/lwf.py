@@ -23,7 +23,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.hooks import RemovableHandle
 
-from uclearn.errors import SettingError, TaskError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.wrapper import check_setting

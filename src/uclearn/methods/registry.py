@@ -14,7 +14,8 @@ from typing import Any
 
 from torch import nn
 
-from uclearn.errors import SettingError, no_such
+from uclearn.choices import Registry, no_such
+from uclearn.errors import SettingError
 from uclearn.methods.baselines import FineTuning, Joint
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import WithCoreset
@@ -28,7 +29,6 @@ from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.methods.ucl import UCL
 from uclearn.methods.vcl import VCL
-from uclearn.plugins import Registry
 
 MethodClass = Callable[..., Method]
 

@@ -11,7 +11,8 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple, TypeVar
 
-from uclearn.errors import SettingError, no_such
+from uclearn.choices import no_such
+from uclearn.errors import SettingError
 from uclearn.paper.settings import TABLE, adaptive
 
 Config = TypeVar("Config")

@@ -6,7 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from uclearn.errors import SettingError, check_choice, check_count
+from uclearn.choices import check_choice, check_count
+from uclearn.errors import SettingError
 
 TimeLimits = Literal["bootstrap", "terminal"]
 DrawTimes = Literal["forward", "rollout"]

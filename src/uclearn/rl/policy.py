@@ -16,7 +16,8 @@ from typing import Literal, NamedTuple, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError, TaskError
 from uclearn.networks import MultiHead, he_start
 
 Activation = Literal["tanh", "relu"]

@@ -44,7 +44,8 @@ from pydantic import (
     field_validator,
 )
 
-from uclearn.errors import SettingError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError
 from uclearn.methods.registry import build, class_of, facts, keywords, parts
 from uclearn.networks import mlp
 from uclearn.paper.settings import Values

@@ -16,7 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from uclearn.errors import SettingError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError
 from uclearn.ranks import present
 from uclearn.runs.sweep import Space
 from uclearn.runs.trials import Maker, Trial, Tuning, life, one_at_a_time

@@ -11,9 +11,9 @@ from typing import Any
 
 from torch import nn
 
-from uclearn.errors import SettingError, no_such
+from uclearn.choices import Registry, no_such
+from uclearn.errors import SettingError
 from uclearn.networks import cifar_network, omniglot_network
-from uclearn.plugins import Registry
 from uclearn.tasks import builders
 from uclearn.tasks.builders import alphabet_tasks
 from uclearn.tasks.sources import digits, omniglot

@@ -10,7 +10,8 @@ from typing import Any, Literal, get_args
 
 import torch
 
-from uclearn.errors import SettingError, check_choice, check_count
+from uclearn.choices import check_choice, check_count
+from uclearn.errors import SettingError
 from uclearn.storage.records import without_later_defaults
 
 OptimizerName = Literal["adam", "sgd"]

@@ -13,7 +13,8 @@ from typing import Any, Literal, get_args
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import TaskError, check_choice
+from uclearn.choices import check_choice
+from uclearn.errors import TaskError
 from uclearn.gaussian import use_means
 from uclearn.gaussian.draws import SteadyBatchNorm
 from uclearn.methods.contract import Inputs, forward_passes, lent

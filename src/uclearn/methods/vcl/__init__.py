@@ -19,7 +19,8 @@ from typing import Any, Unpack
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, check_count
+from uclearn.choices import check_count
+from uclearn.errors import SettingError
 from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
 from uclearn.methods.contract import (
     Inputs,

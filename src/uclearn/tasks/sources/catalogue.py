@@ -6,7 +6,8 @@ are known by. Nothing here touches a disk or a network.
 
 from __future__ import annotations
 
-from uclearn.errors import DataError, no_such
+from uclearn.choices import no_such
+from uclearn.errors import DataError
 from uclearn.tasks.sources.dataset import DataSet, Download, File, Version
 
 _IDX_FILES = (

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from uclearn.choices import Registry
 from uclearn.cli.app import main
 from uclearn.errors import SettingError
-from uclearn.plugins import Registry
 from uclearn.storage.records import find_runs, read_run
 from uclearn.tasks.benchmarks import BENCHMARKS, benchmark, load_tasks
 

@@ -1,4 +1,6 @@
-"""What other packages add: methods and benchmarks, announced by entry points.
+"""What can be chosen: names of ours, names that other packages add, and how others are refused.
+
+Methods and benchmarks of other packages are announced by entry points.
 
 A package says in its pyproject.toml
 
@@ -11,7 +13,8 @@ a package that cannot be imported is in nobody's way: only its own name is refus
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import difflib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from importlib.metadata import EntryPoint, entry_points
 from typing import TypeVar
@@ -84,3 +87,29 @@ class Registry(Mapping[str, T]):
                 f"{type(error).__name__}: {error}. Repair or uninstall {owner}; all other names "
                 "work without it."
             ) from error
+
+
+def check_choice(name: str, value: object, choices: Iterable[str], remark: str = "") -> None:
+    """Refuse a `value` of the setting `name` that is none of the `choices`; `remark` ends the
+    error."""
+    known = tuple(choices)
+    if value not in known:
+        raise SettingError(f"`{name}` must be one of {', '.join(known)}, got {value!r}.{remark}")
+
+
+def check_count(name: str, value: int, meaning: str) -> None:
+    """Refuse a `value` below 1 of the setting `name`, which counts what `meaning` says."""
+    if value < 1:
+        raise SettingError(f"`{name}` must be at least 1, got {value}. It counts {meaning}.")
+
+
+def no_such(what: str, name: str, choices: Iterable[str]) -> str:
+    """What to say of a `name` that is none of the `choices`.
+
+    >>> no_such("method", "uclr", ["ewc", "ucl"])
+    "There is no method 'uclr'. Did you mean 'ucl'? Known: ewc, ucl."
+    """
+    known = list(choices)
+    near = difflib.get_close_matches(name, known, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    return f"There is no {what} {name!r}.{hint} Known: {', '.join(known) or 'none yet'}."
