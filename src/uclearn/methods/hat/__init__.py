@@ -35,20 +35,8 @@ from uclearn.methods.contract import (
     lent,
 )
 from uclearn.methods.facts import Cost, Facts, Range
-from uclearn.methods.hat.gates import (
-    EMBEDDING_LIMIT,
-    Kept,
-    NodeGates,
-    add_gate,
-    anneal,
-    compensation,
-    gateable,
-    join_mask,
-    keep,
-    mask_gradients,
-    put_back,
-    sparsity,
-)
+from uclearn.methods.hat import gates
+from uclearn.methods.hat.gates import Kept, NodeGates, keep
 from uclearn.methods.hat.wiring import wire
 from uclearn.methods.parts.wrapper import check_setting
 from uclearn.networks import MultiHead, has_heads
@@ -111,11 +99,11 @@ class HAT(Method):
         _check_settings(tasks, strength, smax)
         super().__init__(model)
         self.tasks, self.strength, self.smax = tasks, strength, smax
-        self._found = gateable(self.model)
+        self._found = gates.gateable(self.model)
         self._wiring = wire(self.model, example, self._found, heads=has_heads(self.model))
         generator = torch.Generator().manual_seed(seed)
         self._gates: dict[str, NodeGates] = {
-            name: add_gate(layer, tasks, smax, generator)
+            name: gates.add_gate(layer, tasks, smax, generator)
             for name, layer in self._found.layers.items()
             if name not in self._wiring.outputs
         }
@@ -156,22 +144,22 @@ class HAT(Method):
                 f"`progress` must lie between 0 and 1, got {progress}. It is how much of the epoch "
                 "is over."
             )
-        scale = anneal(progress, self.smax)
+        scale = gates.anneal(progress, self.smax)
         for gate in self._gates.values():
             gate.scale.fill_(scale)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """`c * sum a (1 - u) / sum (1 - u)`, at the scale that `begin_step` set."""
-        gates = torch.cat([gate.soft() for gate in self._gates.values()])
-        return self.strength * sparsity(gates, self._free)
+        opened = torch.cat([gate.soft() for gate in self._gates.values()])
+        return self.strength * gates.sparsity(opened, self._free)
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Nothing for what earlier tasks use; for the embeddings, more where gates are steep."""
-        self._exposed = mask_gradients(self._kept)
+        self._exposed = gates.mask_gradients(self._kept)
         learning = [g for g in self._gates.values() if g.embedding.grad is not None]
         if learning:  # all layers at once: their nodes are few
             embeddings = torch.cat([gate.embedding.detach()[gate.task] for gate in learning])
-            factors = compensation(embeddings, learning[0].scale, self.smax)
+            factors = gates.compensation(embeddings, learning[0].scale, self.smax)
             for gate, own in zip(learning, factors.split([g.nodes for g in learning]), strict=True):
                 assert gate.embedding.grad is not None
                 gate.embedding.grad[gate.task].mul_(own)
@@ -180,9 +168,9 @@ class HAT(Method):
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """What earlier tasks use is put back, should the optimiser have moved it; embeddings stay
         where they can learn."""
-        put_back(self._exposed)
+        gates.put_back(self._exposed)
         for gate in self._gates.values():
-            gate.embedding.clamp_(-EMBEDDING_LIMIT, EMBEDDING_LIMIT)
+            gate.embedding.clamp_(-gates.EMBEDDING_LIMIT, gates.EMBEDDING_LIMIT)
 
     def end_task(
         self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
@@ -245,7 +233,7 @@ class HAT(Method):
             for which, parameter in layer.named_parameters(recurse=False):
                 if which == "weight":
                     alive = self._wiring.alive(name, nodes)
-                    yield from keep(parameter, join_mask(layer, own, alive))
+                    yield from keep(parameter, gates.join_mask(layer, own, alive))
                 else:
                     yield from keep(parameter, own)
 

@@ -22,25 +22,9 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError
-from uclearn.gaussian import (
-    GaussianLayer,
-    Noise,
-    NoiseKind,
-    Sampling,
-    convert,
-    export,
-    survey,
-)
+from uclearn.gaussian import GaussianLayer, Noise, NoiseKind, Sampling, convert, export, survey
 from uclearn.gaussian.convert import Means
-from uclearn.methods.contract import (
-    Inputs,
-    Losses,
-    Step,
-    StepFields,
-    as_step,
-    groups_apart,
-    lent,
-)
+from uclearn.methods.contract import Inputs, Losses, Step, StepFields, as_step, groups_apart, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.wrapper import (
     DrawsWeights,

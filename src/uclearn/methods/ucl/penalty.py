@@ -17,13 +17,7 @@ from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
-from uclearn.penalties import (
-    Grip,
-    add_hold_gradient,
-    hold,
-    spread_and_gradient,
-    spread_gradient,
-)
+from uclearn.penalties import Grip, add_hold_gradient, hold, spread_and_gradient, spread_gradient
 from uclearn.sizes import SMALL_ANCHOR
 
 
@@ -85,6 +79,15 @@ class LayerAnchor(nn.Module):
             drift: weight of eq. (4).
             freeze: weight of eq. (5), None for off.
         """
+        self.anchored = []
+        for name, node, source in self.squared_strengths(arriving.square()):
+            upper = source * drift if upper_freeze and source is not None else None
+            grip = Grip(node * drift, upper, None if freeze is None else node * freeze)
+            self.anchored.append(AnchoredParameter(self, name, name, grip))
+
+    def squared_strengths(self, arriving: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
+        """For each parameter its name, the squared strength of the nodes that it belongs to, and of
+        those that feed it (None: biases); `arriving` is squared, too."""
         raise NotImplementedError
 
     def blocks(self, tensor: Tensor) -> Tensor:
@@ -128,20 +131,13 @@ class GaussianAnchor(LayerAnchor):
         """(nodes,) sigma_init / sigma'."""
         return self.initial / self.sigma
 
-    def tighten(
-        self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
-    ) -> None:
+    def squared_strengths(self, arriving: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
         """Weights are held by the stronger of both nodes, biases by their own."""
-        node = self.strength().square()
-        over_nodes = self.layer.over_nodes(node)
-        source = self.layer.over_sources(arriving.square()) * drift if upper_freeze else None
-        grip = _grip(over_nodes, drift, freeze)._replace(source=source)
-        self.anchored = [AnchoredParameter(self, "weight", "weight", grip)]
-        if "bias" in dict(self.named_buffers()):
-            exact = self.layer.sigma_bias is None
-            own = (self.initial / (self.sigma if exact else self.sigma_bias)).square()
-            grip = _grip(own, drift, freeze)
-            self.anchored.append(AnchoredParameter(self, "bias", "bias", grip))
+        node = self.layer.over_nodes(self.strength().square())
+        yield "weight", node, self.layer.over_sources(arriving)
+        if "bias" in self._buffers:
+            sigma = self.sigma if self.layer.sigma_bias is None else self.sigma_bias
+            yield "bias", (self.initial / sigma).square(), None
 
     def blocks(self, tensor: Tensor) -> Tensor:
         """Weights as their layer sees them; biases as they are."""
@@ -164,20 +160,10 @@ class GaussianAnchor(LayerAnchor):
 class NormAnchor(LayerAnchor):
     """A normalisation: its scale and shift belong to the nodes that arrive, like their biases."""
 
-    def tighten(
-        self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
-    ) -> None:
+    def squared_strengths(self, arriving: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
         """Scale and shift are held with the strength of their own feature."""
-        self.anchored = []
         for name, anchor in self.named_buffers(recurse=False):
-            own = arriving.square().view_as(anchor)
-            grip = _grip(own, drift, freeze)
-            self.anchored.append(AnchoredParameter(self, name, name, grip))
-
-
-def _grip(squared: Tensor, drift: Tensor, freeze: Tensor | None) -> Grip:
-    """The grip of nodes with these squared strengths on what belongs to them."""
-    return Grip(squared * drift, None, None if freeze is None else squared * freeze)
+            yield name, arriving.view_as(anchor), None
 
 
 class Term(NamedTuple):
