@@ -20,7 +20,7 @@ from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
-from uclearn.methods.parts.fit import check_fit, fit
+from uclearn.methods.parts.fit import fit, fit_settings
 from uclearn.methods.parts.wrapper import Wrapper
 from uclearn.networks import has_heads
 from uclearn.tasks.data import Data, DataLike, generator, iterate, join
@@ -65,11 +65,10 @@ class WithCoreset(Wrapper):
         seed: int = 0,
     ) -> None:
         _check_settings(size, choice)
-        check_fit("refit", refit_epochs, refit_lr, refit_batch_size)
         super().__init__(method)
+        self._refit_settings = fit_settings("refit", refit_epochs, refit_lr, refit_batch_size, seed)
         self.size, self.choice, self.seed = size, choice, seed
-        self.refit_epochs, self.refit_lr = refit_epochs, refit_lr
-        self.refit_batch_size, self.loss = refit_batch_size, loss
+        self.loss = loss
         self.coresets = Withheld()
         self.register_buffer("learning", torch.tensor(False))
         self._refits = _Refits()
@@ -117,7 +116,7 @@ class WithCoreset(Wrapper):
     def _lender(self, task: int | None) -> Method:
         """The method that lends its network: a refitted copy, if there is anything to refit on."""
         known = self.coresets.tasks()
-        if self.learning or not known or not self.refit_epochs:
+        if self.learning or not known or not self._refit_settings["epochs"]:
             return self.method
         shared = not has_heads(self.model)
         task = max(known) if task is None or shared else task
@@ -135,16 +134,8 @@ class WithCoreset(Wrapper):
             if method.noise is not None:
                 method.noise.stream = 0  # every process makes the same copy
             refitted = method.begin_task(self.coresets.as_task(task, tasks))
-            fit(
-                method,
-                refitted.train,
-                task=task,
-                epochs=self.refit_epochs,
-                lr=self.refit_lr,
-                batch_size=self.refit_batch_size,
-                loss=self.loss or self._loss_of_loop[0],
-                seed=self.seed,
-            )
+            loss = self.loss or self._loss_of_loop[0]
+            fit(method, refitted.train, task=task, loss=loss, **self._refit_settings)
         return method
 
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from tests.methods.small_tasks import digit_pairs, mlp
 from uclearn.errors import SettingError
 from uclearn.methods.contract import Method
-from uclearn.methods.parts.fit import check_fit, fit, mean_loss
+from uclearn.methods.parts.fit import fit, fit_settings, mean_loss
 from uclearn.tasks.data import generator
 
 
@@ -104,5 +104,5 @@ def test_settings_that_make_no_sense_are_refused(
     epochs: int, lr: float, batch_size: int, message: str
 ) -> None:
     with pytest.raises(SettingError) as error:
-        check_fit("start", epochs, lr, batch_size)
+        fit_settings("start", epochs, lr, batch_size, seed=0)
     assert message in str(error.value)

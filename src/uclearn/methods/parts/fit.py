@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TypedDict
 
 import torch
 from torch import Tensor
@@ -85,8 +86,17 @@ def mean_loss(outputs: Tensor, targets: Tensor, loss: Loss | None = None) -> Ten
     return example_losses(loss or usual_loss, outputs, targets).mean()
 
 
-def check_fit(prefix: str, epochs: int, lr: float, batch_size: int) -> None:
-    """Refuse settings that no training can have; their names begin with `prefix`."""
+class FitSettings(TypedDict):
+    """Keywords of `fit`."""
+
+    epochs: int
+    lr: float
+    batch_size: int
+    seed: int
+
+
+def fit_settings(prefix: str, epochs: int, lr: float, batch_size: int, seed: int) -> FitSettings:
+    """The keywords of `fit`, or a refusal of the setting whose name begins with `prefix`."""
     if epochs < 0:
         raise SettingError(
             f"`{prefix}_epochs` must be 0 or greater, got {epochs}. It is how many times the "
@@ -99,6 +109,7 @@ def check_fit(prefix: str, epochs: int, lr: float, batch_size: int) -> None:
             f"`{prefix}_batch_size` must be at least 1, got {batch_size}. It is the examples per "
             "step."
         )
+    return {"epochs": epochs, "lr": lr, "batch_size": batch_size, "seed": seed}
 
 
 def _steps(

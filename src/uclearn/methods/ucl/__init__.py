@@ -35,8 +35,7 @@ from uclearn.methods.parts.wrapper import (
     running_on,
 )
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
-from uclearn.methods.ucl.growth import grow
-from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor, NormAnchor, UCLPenalty
+from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor, NormAnchor, UCLPenalty, grow
 from uclearn.networks import head_names, run_trunk
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task

@@ -1,4 +1,5 @@
-"""What UCL remembers of each layer, how firmly it holds the layer to it, and the penalty of it all.
+"""What UCL remembers of each layer, how firmly it holds the layer to it, the penalty of it all, and
+how what it remembers grows with the model.
 
 A `LayerAnchor` remembers one layer as the previous task left it. `UCLPenalty` works on all layers
 at once: in a small network a step costs what its calls cost, not what they compute, so small
@@ -8,7 +9,7 @@ parameters are laid end to end and worked on as one, and so are the uncertaintie
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 import torch.nn.functional as F
@@ -16,7 +17,9 @@ from torch import Tensor, nn
 from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 
 from uclearn.gaussian import GaussianLayer
+from uclearn.gaussian.layers import softplus_inverse
 from uclearn.methods.contract import gradient_of
+from uclearn.methods.ucl.batch_norm import tracking_norms
 from uclearn.penalties import Grip, add_hold_gradient, hold, spread_and_gradient, spread_gradient
 from uclearn.sizes import SMALL_ANCHOR
 
@@ -278,3 +281,45 @@ def _alike(anchored: Iterable[AnchoredParameter]) -> list[list[AnchoredParameter
     for each in anchored:
         groups.setdefault((each.anchor.device, each.anchor.dtype), []).append(each)
     return list(groups.values())
+
+
+@torch.no_grad()
+def grow(method: Any, growth: Any) -> None:
+    """After the model of a UCL was widened (how: `uclearn.surgery.growth.Growth`): new nodes have the
+    initial sigma, as if the previous task had left it, and are anchored where they are; a new
+    feature's statistics are neutral."""
+    for held in method.held:
+        assert isinstance(held, LayerAnchor)
+        for name in ("weight", "bias"):
+            if name in held._buffers:
+                anchor = held.get_buffer(name)
+                setattr(held, name, growth.extended(held.layer, name, anchor))
+        if isinstance(held, GaussianAnchor):
+            _free_nodes(held, growth)
+    method.statistics.per_task = _statistics(method, growth)
+    method.retrace(growth.example)
+
+
+def _free_nodes(held: GaussianAnchor, growth: Any) -> None:
+    initial, layer = float(held.initial), held.layer
+    nodes = growth.of(layer).nodes
+    fresh = growth.is_new(nodes).to(layer.rho.device)
+    for which in ("sigma", "sigma_bias"):
+        if which in held._buffers:
+            setattr(held, which, growth.picked(held.get_buffer(which), nodes, initial))
+    for rho in (layer.rho, layer.rho_bias):
+        if rho is not None:
+            rho[fresh] = softplus_inverse(initial)
+
+
+def _statistics(method: Any, growth: Any) -> Tensor:
+    """(tasks, numbers): per norm the means, then the variances."""
+    flat: Tensor = method.statistics.per_task
+    parts, start = [], 0
+    for norm in tracking_norms(method.model):
+        features = growth.of(norm).features
+        before = int((~growth.is_new(features)).sum())
+        for neutral in (0.0, 1.0):
+            parts.append(growth.picked(flat[:, start : start + before], features, neutral, dim=1))
+            start += before
+    return torch.cat(parts, dim=1) if parts else flat

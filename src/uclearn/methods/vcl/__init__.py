@@ -35,7 +35,7 @@ from uclearn.methods.contract import (
 )
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.losses import Loss
-from uclearn.methods.parts.fit import check_fit, fit
+from uclearn.methods.parts.fit import fit, fit_settings
 from uclearn.methods.parts.wrapper import DrawsWeights
 from uclearn.methods.vcl.draws import WeightDraws
 from uclearn.methods.vcl.mean_field import MeanFieldLayer, Posterior, mean_field
@@ -114,14 +114,12 @@ class VCL(DrawsWeights):
         seed: int = 0,
     ) -> None:
         _check_settings(samples, prediction_samples, prior_variance)
-        check_fit("start", start_epochs, start_lr, start_batch_size)
         plain = (*plain, *head_names(model))
         require_convertible(survey(model, plain))
         super().__init__(model)
         self.initial_log_variance, self.prior_variance = initial_log_variance, prior_variance
-        self.start_epochs, self.start_lr = start_epochs, start_lr
-        self.start_batch_size, self.loss = start_batch_size, loss
-        self.closed_form, self.seed = closed_form, seed
+        self.loss, self.closed_form = loss, closed_form
+        self._start_settings = fit_settings("start", start_epochs, start_lr, start_batch_size, seed)
         self.noise = Noise(seed, kind=noise)
         self.draws = WeightDraws(samples, prediction_samples, self.noise)
         self._layers = [self._convert(*item) for item in survey(self.model, plain).layers.items()]
@@ -199,15 +197,8 @@ class VCL(DrawsWeights):
     def _start(self, data: DataLike) -> None:
         """Train the means alone: the maximum-likelihood start."""
         with lent(self.model), torch.enable_grad(), self.draws.means():
-            fit(
-                Method(self.model, copied=True),
-                data,
-                epochs=self.start_epochs,
-                lr=self.start_lr,
-                batch_size=self.start_batch_size,
-                loss=self.loss or self._loss_of_loop[0],
-                seed=self.seed,
-            )
+            loss = self.loss or self._loss_of_loop[0]
+            fit(Method(self.model, copied=True), data, loss=loss, **self._start_settings)
         self.started.fill_(True)
 
     def _scale(self, step: Step) -> float:
