@@ -15,9 +15,8 @@ from torch import Tensor, nn
 from tests.methods.gated_networks import NETWORKS, inputs_for
 from tests.methods.small_tasks import adam, digit_pairs, forgetting, learn, mlp, predict
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
-from uclearn.methods import hat
 from uclearn.methods.baselines import FineTuning
-from uclearn.methods.hat import HAT
+from uclearn.methods.hat import HAT, gates
 from uclearn.methods.hat.gates import compensation
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
@@ -115,7 +114,7 @@ def test_masks_alone_and_putting_back_alone_are_not_enough(
     monkeypatch: pytest.MonkeyPatch, fault: str
 ) -> None:
     """The test above sees either of them missing."""
-    monkeypatch.setattr(hat, fault, lambda kept: kept)
+    monkeypatch.setattr(gates, fault, lambda kept: kept)
     method, tasks = with_all_heads(), random_tasks("residual")
     gradient_left = False
     adjust = method.adjust_gradients

@@ -285,9 +285,9 @@ def _alike(anchored: Iterable[AnchoredParameter]) -> list[list[AnchoredParameter
 
 @torch.no_grad()
 def grow(method: Any, growth: Any) -> None:
-    """After the model of a UCL was widened (how: `uclearn.surgery.growth.Growth`): new nodes have the
-    initial sigma, as if the previous task had left it, and are anchored where they are; a new
-    feature's statistics are neutral."""
+    """After the model of a UCL was widened (`growth`: a `uclearn.surgery.growth.Growth`): new nodes
+    have the initial sigma, as if the previous task had left it, and are anchored where they are; a
+    new feature's statistics are neutral."""
     for held in method.held:
         assert isinstance(held, LayerAnchor)
         for name in ("weight", "bias"):
