@@ -32,10 +32,6 @@ class Registry(Mapping[str, T]):
         ours: the entries that need no announcement; nobody can take their names.
         check: is given the name and what the announced object is, and returns it, or raises an
             error that says what is wrong with it.
-
-    >>> registry = Registry("uclearn.nothing", {"one": 1}, lambda name, found: int(found))
-    >>> registry["one"], list(registry)
-    (1, ['one'])
     """
 
     def __init__(

@@ -14,10 +14,10 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from uclearn.errors import CheckpointError, UclearnError
 from uclearn.ranks import ALONE, Ranks
@@ -110,26 +110,16 @@ def on_interrupt(
         restore()
 
 
-class Findings(Protocol):
-    """What a session finds: a dataclass that also counts the time."""
-
-    __dataclass_fields__: ClassVar[dict[str, Any]]
-    seconds: float
-
-
 class Work(Protocol):
     """What a session carries on: all that is particular to one way of learning."""
 
     kind: str
     """Of its checkpoints, so that none is loaded as something else."""
 
-    @property
-    def method(self) -> nn.Module:
-        """What learns."""
-
-    @property
-    def outcome(self) -> Findings:
-        """What was found so far."""
+    method: Any
+    """The module that learns."""
+    outcome: Any
+    """What was found so far: a dataclass that also counts `seconds`."""
 
     @property
     def done(self) -> bool:

@@ -12,7 +12,6 @@ from tests.report.pages import parse, specs
 from tests.report.runs import config, write_run
 from uclearn.report import write_report
 from uclearn.report.claims import reward_claims
-from uclearn.report.commands import rebuilt
 from uclearn.report.groups import Comparison, collect, comparisons
 from uclearn.report.rewards import (
     Rewards,
@@ -23,6 +22,7 @@ from uclearn.report.rewards import (
     yardstick,
     yardstick_of,
 )
+from uclearn.report.sections.tables import rebuilt
 
 
 def earned(returns: list[list[float]], seed: int = 0) -> Rewards:

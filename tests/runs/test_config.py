@@ -12,7 +12,7 @@ from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS, keywords
 from uclearn.runs.config import FROM_THE_RUN, part_settings
 from uclearn.runs.resolve import resolve
-from uclearn.runs.supervised import RunConfig, plan_settings
+from uclearn.runs.supervised import PLAN_SETTINGS, RunConfig
 from uclearn.training.plan import Plan
 
 PARTS = [*METHODS, *WRAPPERS]
@@ -29,7 +29,7 @@ def test_settings_are_the_keywords_of_the_constructor_with_its_defaults(part: st
 
 def test_the_plan_has_all_fields_of_plan_but_what_the_run_gives() -> None:
     left_out = {"seed", "checkpoint_seconds"}
-    assert set(plan_settings().model_fields) == set(inspect.signature(Plan).parameters) - left_out
+    assert set(PLAN_SETTINGS.model_fields) == set(inspect.signature(Plan).parameters) - left_out
 
 
 @pytest.mark.parametrize("method", [*METHODS, "vcl+coreset", "ucl+replay", "ewc+replay+coreset"])

@@ -162,4 +162,4 @@ def test_a_job_travels_as_json_and_as_a_pickle(tmp_path: Path) -> None:
         job = Job(config, tmp_path / "run", data=tmp_path, threads=2, command="uclearn run")
         assert Job.from_json(job.to_json()) == job
         assert pickle.loads(pickle.dumps(job)) == job
-        assert job.kind.config is type(config)
+        assert job.config.kind_of_run().config is type(config)

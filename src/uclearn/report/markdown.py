@@ -13,7 +13,6 @@ from uclearn.measures.accuracy import known
 from uclearn.measures.statistics import Estimate, estimate
 from uclearn.paper.numbers import published
 from uclearn.report.claims import Claim, claims, reward_claims, spreads
-from uclearn.report.commands import commands
 from uclearn.report.groups import Comparison, Group, collect, comparisons
 from uclearn.report.labels import benchmark_name, departures, method_name
 from uclearn.report.rewards import (
@@ -25,6 +24,7 @@ from uclearn.report.rewards import (
     yardstick_of,
 )
 from uclearn.report.sections.accuracy import ablation_families
+from uclearn.report.sections.tables import commands
 from uclearn.report.settings import epochs_of
 from uclearn.report.words import (
     UNKNOWN,

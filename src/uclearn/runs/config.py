@@ -16,7 +16,7 @@ import hashlib
 import inspect
 import json
 import types
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import (
@@ -77,14 +77,17 @@ class Settings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
 
-def fields_of(plan: type, left_out: Iterable[str]) -> dict[str, Any]:
-    """The fields of a dataclass with their types and defaults, as `create_model` wants them."""
+@cache
+def settings_of(plan: type, *left_out: str) -> type[Settings]:
+    """A plan's fields with their types and defaults, but those that follow from the run or that
+    change no result."""
     hints = get_type_hints(plan)
-    return {
+    fields: dict[str, Any] = {
         field.name: (hints[field.name], field.default)
         for field in dataclasses.fields(plan)
         if field.name not in left_out
     }
+    return create_model(f"{plan.__name__}Settings", __base__=Settings, **fields)
 
 
 @cache

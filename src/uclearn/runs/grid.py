@@ -53,10 +53,8 @@ class Result:
 
 def cores() -> int:
     """Processors that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not Linux
-        return os.cpu_count() or 1
+    linux = hasattr(os, "sched_getaffinity")
+    return len(os.sched_getaffinity(0)) if linux else os.cpu_count() or 1
 
 
 def run_all(
@@ -150,7 +148,7 @@ class _Grid:
 
 def _require_data(jobs: Sequence[Job]) -> None:
     """Where none of the runs has its data, say so once, before any is begun."""
-    absent = [job.kind.absent_data(job.config, job.data) for job in jobs]
+    absent = [job.config.kind_of_run().absent_data(job.config, job.data) for job in jobs]
     if absent and all(absent):
         locate(absent[0][0], data_folder(jobs[0].data))
 

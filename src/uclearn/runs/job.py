@@ -20,7 +20,7 @@ import torch
 from uclearn.errors import DataError, SettingError, UclearnError
 from uclearn.methods.contract import Method
 from uclearn.ranks import Ranks, present
-from uclearn.runs.config import Configuration, Kind, Learned, read_config
+from uclearn.runs.config import Configuration, Learned, read_config
 from uclearn.session import Observer, StoppedError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, previous_of
 from uclearn.storage.files import FolderBusyError, FolderLock
@@ -68,12 +68,6 @@ class Job:
     """What was typed, to be noted in the summary."""
     remote: str | None = None
     """A URL where runs are kept; None: the folder is all there is."""
-
-    @property
-    def kind(self) -> Kind[Configuration]:
-        """Of its run."""
-        kind: Kind[Configuration] = self.config.kind_of_run()
-        return kind
 
     def to_json(self) -> str:
         """On one line."""
@@ -131,8 +125,8 @@ def run(job: Job, observer: Observer | None = None) -> Summary:
         job: the run. Another process at work in its folder is an error.
         observer: told what happens (see `uclearn.training.learn` and `uclearn.rl.session.learn`).
     """
-    ranks, folder = present(), job.folder
-    if ranks.size > 1 and not job.kind.many_processes:
+    ranks, folder, kind = present(), job.folder, job.config.kind_of_run()
+    if ranks.size > 1 and not kind.many_processes:
         raise SettingError(
             f"Reinforcement learning is made by one process, got {ranks.size}. Start it "
             "without torchrun; it divides its environments among processes of its own."
@@ -145,7 +139,7 @@ def run(job: Job, observer: Observer | None = None) -> Summary:
         if ranks.any(recorder is not None and recorder.summary is not None)[0]:
             return finished_summary(folder)
         forget_peak()
-        learned = job.kind.learn(job.config, job, recorder, observer)
+        learned = kind.learn(job.config, job, recorder, observer)
         if recorder is not None:
             recorder.finish(_summary(job, document, learned))
             # it has served its purpose
@@ -213,7 +207,7 @@ def _opened(job: Job, document: Mapping[str, Any], ranks: Ranks) -> Iterator[Run
     if not ranks.is_first:
         yield None
         return
-    doing = f"uclearn {job.kind.command} {job.config.folder_name()}"
+    doing = f"uclearn {job.config.kind_of_run().command} {job.config.folder_name()}"
     with open_run(job.folder, document, doing) as recorder:
         yield recorder
 
@@ -251,12 +245,10 @@ def remote_runs(url: str) -> Mirror:
 def even_out(jobs: Sequence[Job]) -> None:
     """Runs that are complete here or there are complete on both sides, so that nobody makes them
     again; those that a process here is at work on are left alone."""
-    urls = {job.remote for job in jobs if job.remote is not None}
-    mirrors = {url: remote_runs(url) for url in urls}
-    for job in jobs:
-        if job.remote is None:
-            continue
-        kept, name = mirrors[job.remote], job.config.folder_name()
+    kept_at = [(job, job.remote) for job in jobs if job.remote is not None]
+    mirrors = {url: remote_runs(url) for url in {url for _, url in kept_at}}
+    for job, url in kept_at:
+        kept, name = mirrors[url], job.config.folder_name()
         here, there = (job.folder / SUMMARY_NAME).exists(), kept.is_done(name)
         if there and not here:
             with suppress(FolderBusyError):

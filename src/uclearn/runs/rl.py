@@ -29,28 +29,16 @@ from uclearn.runs.config import (
     Settings,
     announced,
     check_preset,
-    fields_of,
+    settings_of,
     validated,
 )
 from uclearn.runs.job import Job
 from uclearn.runs.resolve import configure
 from uclearn.session import Journal, Observer
 
-_NOT_OF_THE_EXPERIMENT = ("seed", "workers")
-"""Fields of `PPOPlan` that follow from the run, or that change no result."""
+PLAN_SETTINGS = settings_of(PPOPlan, "seed", "workers")
 _FROM_THE_TASKS = ("self", "width", "seed")
 """Arguments of `ActorCritic` that follow from the run."""
-
-
-@cache
-def ppo_settings() -> type[Settings]:
-    """`PPOPlan` without its seed (the run has one) and without what changes no result.
-
-    >>> ppo_settings()().model_dump()["steps_per_task"]
-    5000000
-    """
-    fields = fields_of(PPOPlan, _NOT_OF_THE_EXPERIMENT)
-    return create_model("PPOSettings", __base__=Settings, **fields)
 
 
 @cache
@@ -85,7 +73,7 @@ class RLConfig(Configuration):
     @field_validator("plan", mode="before")
     @classmethod
     def _typed_plan(cls, value: object) -> Settings:
-        return validated(ppo_settings(), value, "plan")
+        return validated(PLAN_SETTINGS, value, "plan")
 
     @field_validator("policy", mode="before")
     @classmethod
@@ -218,7 +206,7 @@ def learn_sequence(
 RL = Kind(
     name="rl",
     config=RLConfig,
-    groups=lambda: {"plan": ppo_settings(), "policy": policy_settings(), "settings": None},
+    groups=lambda: {"plan": PLAN_SETTINGS, "policy": policy_settings(), "settings": None},
     preset=preset,
     default_preset="paper",
     shrink=shrink_steps,

@@ -8,10 +8,9 @@ starts from there and takes what we found to be better. What neither the paper n
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, Self
 
-from pydantic import Field, create_model, field_validator
+from pydantic import Field, field_validator
 from pydantic import model_validator as after_validation
 
 from uclearn.errors import SettingError
@@ -25,15 +24,14 @@ from uclearn.runs.config import (
     Settings,
     announced,
     check_preset,
-    fields_of,
+    settings_of,
     validated,
 )
 from uclearn.runs.prepare import learn_tasks
 from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, absent_data, benchmark
 from uclearn.training.plan import Plan
 
-_NOT_OF_THE_EXPERIMENT = ("seed", "checkpoint_seconds")
-"""Fields of `Plan` that follow from the run, or that change no result."""
+PLAN_SETTINGS = settings_of(Plan, "seed", "checkpoint_seconds")
 
 
 class NetworkSettings(Settings):
@@ -55,17 +53,6 @@ class DataSettings(Settings):
     """Omniglot only: how many turned and shifted copies a drawing has; None: the paper's 20."""
     judge: Literal["test", "validation"] = "test"
     """What accuracies are measured on. Tuning must not look at the test data."""
-
-
-@cache
-def plan_settings() -> type[Settings]:
-    """`Plan` without its seed (the run has one) and without what changes no result.
-
-    >>> plan_settings()().model_dump()["batch_size"]
-    256
-    """
-    fields = fields_of(Plan, _NOT_OF_THE_EXPERIMENT)
-    return create_model("PlanSettings", __base__=Settings, **fields)
 
 
 class RunConfig(Configuration):
@@ -90,7 +77,7 @@ class RunConfig(Configuration):
     @field_validator("plan", mode="before")
     @classmethod
     def _typed_plan(cls, value: object) -> Settings:
-        return validated(plan_settings(), value, "plan")
+        return validated(PLAN_SETTINGS, value, "plan")
 
     @after_validation(mode="after")
     def _makes_sense(self) -> Self:
@@ -241,7 +228,7 @@ SUPERVISED = Kind(
     name="supervised",
     config=RunConfig,
     groups=lambda: {
-        "plan": plan_settings(),
+        "plan": PLAN_SETTINGS,
         "network": NetworkSettings,
         "settings": None,
         "data": DataSettings,

@@ -1,18 +1,8 @@
 """Writing the folder of a run (see `records`), so that it can be interrupted at any moment.
 
-    with open_run(folder, config, "uclearn run") as run:
-        if has_checkpoint(run.folder):
-            state, note = load_latest(run.folder, "run")
-            run.rewind(state["events"])
-        else:
-            run.rewind(0)
-        ...
-            run.append("evaluation", {"task": 0, "accuracies": [0.98]})
-            save(run.folder / CHECKPOINT_NAME, {..., "events": run.position}, "run")
-        run.finish(Summary(...))
-
-What was recorded after the last checkpoint is taken back by `rewind` and recorded again, so an
-interrupted run ends with the same events as one that never was.
+A checkpoint remembers the recorder's `position` (see `uclearn.session`). What was recorded after it
+is taken back by `rewind` and recorded again, so an interrupted run ends with the same events as one
+that never was.
 
 `environment` says on what a result was made: versions, source, machine. It asks the packages'
 metadata, so that nothing heavy is imported.

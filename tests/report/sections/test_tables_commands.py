@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from tests.report.runs import config, matrix, write_run
-from uclearn.report.commands import commands, rebuilt
 from uclearn.report.groups import collect, comparisons
+from uclearn.report.sections.tables import commands, rebuilt
 
 TYPED = "uclearn compare permuted-digits --methods all --seeds 2"
 
