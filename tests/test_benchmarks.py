@@ -41,7 +41,7 @@ def test_a_passage_counts_what_is_called_of_ours_and_nothing_else() -> None:
     len({"not": "ours"})
     passage.end()
     no_such("task", "a", ["b"])
-    assert passage.functions.keys() == {"errors.py"}
+    assert passage.functions.keys() == {"choices.py"}
     assert "no_such" in {code.co_name for code in passage.codes}
 
 

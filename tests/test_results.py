@@ -27,6 +27,7 @@ def test_every_folder_of_results_is_a_stage() -> None:
     assert sorted(STAGES) == sorted(place.name for place in RECORDS.iterdir() if place.is_dir())
 
 
+@pytest.mark.slow
 def test_results_are_what_the_command_makes_of_the_runs(tmp_path: Path) -> None:
     again = tmp_path / "RESULTS.md"
     folders = [str(RECORDS / stage) for stage in STAGES]

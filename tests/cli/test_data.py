@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.terminal import Uclearn
 from uclearn.tasks.benchmarks import BENCHMARKS
 
 
+@pytest.mark.slow
 def test_benchmarks_and_data_are_listed(uclearn: Uclearn) -> None:
     said = uclearn("benchmarks")
     assert all(name in said.out for name in BENCHMARKS)

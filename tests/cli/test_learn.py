@@ -92,6 +92,7 @@ def test_heads_names_and_room(uclearn: Uclearn) -> None:
     assert [trace["x"] for trace in chart["data"]] == [[1, 2], [2]]
 
 
+@pytest.mark.slow
 def test_new_labels(uclearn: Uclearn, tmp_path: Path) -> None:
     assert teach(uclearn, "january", "--one-head", "--method", "ucl+replay", *FAST).code == 0
     write(tmp_path / "february.csv", 2, ("ok", "cracked"))

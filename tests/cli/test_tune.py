@@ -38,6 +38,7 @@ def test_what_tuning_finds_is_used_by_run_and_compare(uclearn: Uclearn) -> None:
     assert "The file is for `method` ewc, which is not compared: name it too." in err
 
 
+@pytest.mark.slow
 def test_tuning_without_any_success_says_why(uclearn: Uclearn) -> None:
     words = ["tune", "split-digits", "--method", "ewc", "--trials", "2", *OPTIONS[2:]]
     code, _, err = uclearn(*words, "--space", "ewc.strength=-2,-1", "--quiet")

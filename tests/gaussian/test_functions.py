@@ -91,6 +91,7 @@ FORMULAS: dict[Sampling, Callable[[nn.Module, dict[str, Tensor], Tensor, list[Te
 FORMULAS = {"weight": weight_formula, "local": local_formula}
 
 
+@pytest.mark.slow
 @every_case
 @both_schemes
 @exact_or_noisy_bias
@@ -117,6 +118,7 @@ def test_values_and_gradients_are_those_of_the_formula(
     torch.testing.assert_close(x.grad, again.grad)
 
 
+@pytest.mark.slow
 @every_float_case
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_where_no_input_is_active_local_gradients_are_finite(
@@ -164,6 +166,7 @@ def leaves(shape: Shapes) -> tuple[Tensor, Tensor, Tensor]:
     return mean.requires_grad_(), length.requires_grad_(), sigma.requires_grad_()
 
 
+@pytest.mark.slow
 @shapes
 def test_add_noise_once_and_twice_differentiated(shape: Shapes) -> None:
     inputs = leaves(shape)
@@ -190,6 +193,7 @@ def test_what_is_seen_elsewhere_is_not_written_to(shape: Shapes) -> None:
     assert torch.equal(length, before[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dim", [0, 1, 2, -2, -4])
 def test_sum_of_squares_once_and_twice_differentiated(dim: int) -> None:
     inputs = torch.randn(5, 2, 3, 2, dtype=torch.float64, requires_grad=True)

@@ -112,6 +112,7 @@ def test_channels_last_computes_the_same(groups: int, sampling: Sampling) -> Non
     torch.testing.assert_close(noisy[0], noisy[1])
 
 
+@pytest.mark.slow
 @both_schemes
 def test_layers_of_one_stream_have_independent_noise(sampling: Sampling) -> None:
     """Two layers alike, fed alike: correlation within five standard errors of 0."""

@@ -122,6 +122,7 @@ class Pair(nn.Module):
         return self.out((self.left(a) + self.right(b)).relu())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("file", ["model.pt2", "model.onnx"])
 def test_several_inputs(file: str, tmp_path: Path) -> None:
     torch.manual_seed(0)

@@ -52,6 +52,7 @@ class Own(nn.Module):
         return output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("heads", [True, False], ids=["heads", "one head"])
 def test_saved_and_loaded_it_goes_on_to_the_bit(name: str, heads: bool, tmp_path: Path) -> None:

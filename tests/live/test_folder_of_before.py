@@ -30,6 +30,7 @@ def answers(learner: Learner) -> dict[str, list[float]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ANSWERS)
 def test_a_folder_of_version_0_1_answers_and_goes_on(name: str, tmp_path: Path) -> None:
     told = ANSWERS[name]

@@ -61,6 +61,7 @@ def test_batch_norm_statistics_of_a_task_that_goes_on_replace_its_own() -> None:
     assert accuracy(ours, x, y, "a") > 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "data",
     [
@@ -200,6 +201,7 @@ def test_an_exported_network_answers_as_the_learner_does() -> None:
     assert ours.export().network(x).shape == (120, 4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "hat"])
 def test_every_method_serves(name: str) -> None:
     ours = learner(name)

@@ -17,6 +17,7 @@ from uclearn.training import Plan
 PLAN = Plan(epochs=8, batch_size=16, lr=0.02)
 
 
+@pytest.mark.slow
 def test_a_strength_that_keeps_old_tasks_is_found() -> None:
     tasks = [task.train for task in load_tasks("permuted-digits", 0, tasks=2)]
     found = suggest(

@@ -349,6 +349,7 @@ FAULTS: list[tuple[Make, Check, str]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("fault", "check", "message"), FAULTS)
 def test_a_planted_fault_is_found(fault: Make, check: Check, message: str) -> None:
     with pytest.raises(ContractError, match=re.escape(message)):
@@ -359,6 +360,7 @@ def test_every_check_finds_some_fault() -> None:
     assert {check for _, check, _ in FAULTS} == set(CHECKS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "honest", [UCL, EWC, LwF, lambda m, e: HAT(m, e, tasks=3), lambda m, e: WithReplay(EWC(m))]
 )

@@ -53,6 +53,7 @@ def built(name: str, heads: bool = True) -> HAT:
 # -- nothing that is needed moves --------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", [adam, sgd_with_everything])
 @pytest.mark.parametrize("heads", [True, False])
 @pytest.mark.parametrize("name", NETWORKS)

@@ -338,6 +338,7 @@ def test_every_example_of_the_stream_is_equally_likely_to_be_kept(pieces: tuple[
     assert chi_square(kept, runs * size / 40) < 62.4  # 1 in 100 for chi-square with 39
 
 
+@pytest.mark.slow
 def test_every_set_is_equally_likely() -> None:
     """More than single examples: all ten pairs out of five."""
     runs = 2000

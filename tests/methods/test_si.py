@@ -58,6 +58,7 @@ def loss(method: SI, seed: int) -> float:
     return F.cross_entropy(method.model(x), y).item()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed_form", [False, True])
 def test_the_path_integral_tends_to_the_fall_of_the_task_s_loss(closed_form: bool) -> None:
     """Over the same stretch of time in ever smaller steps the error falls in proportion (order 1),

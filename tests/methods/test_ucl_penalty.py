@@ -117,6 +117,7 @@ def test_value_and_gradient_are_the_oracles(net: Net, switches: Switches, tasks:
     assert_same(gradients(run.method), expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tasks", [0, 1, 2])
 @pytest.mark.parametrize("switches", SETTINGS.values(), ids=SETTINGS)
 @pytest.mark.parametrize("net", NETS.values(), ids=NETS)

@@ -168,6 +168,7 @@ def other_states() -> dict[str, dict[str, Tensor]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", other_states())
 def test_a_state_that_does_not_fit_changes_nothing(kind: str) -> None:
     method = in_the_third_task()

@@ -49,6 +49,7 @@ def test_scaled_steps_of_a_stage_hold_at_least_a_rollout() -> None:
     assert (steps(0.1), steps(0.001)) == ({50_000}, {8192})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in STUDIES if name not in STAGES])
 def test_a_figure_has_the_papers_seeds_and_nothing_changed_but_its_subject(name: str) -> None:
     configs = configs_of(name)
@@ -61,6 +62,7 @@ def test_a_figure_has_the_papers_seeds_and_nothing_changed_but_its_subject(name:
     assert changed <= allowed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in STAGES if name != "full-length"])
 def test_a_stage_gives_every_method_the_same_epochs_and_seeds(name: str) -> None:
     configs = configs_of(name)
@@ -71,6 +73,7 @@ def test_a_stage_gives_every_method_the_same_epochs_and_seeds(name: str) -> None
         assert len(set(groups.values())) == 1
 
 
+@pytest.mark.slow
 def test_the_broad_stage_has_every_method_and_each_kind_of_ucl_once() -> None:
     curves = {c.fingerprint(with_seed=False): c for c in configs_of("broad")}.values()
     on_permuted = [c for c in curves if c.benchmark == "permuted-mnist"]

@@ -31,6 +31,7 @@ def tuning(space: Any = WIDE, tasks: int = 2, **settings: Any) -> Tuning:
     return Tuning("split-digits", "ewc", space, tasks=tasks, overrides={**base, **own})
 
 
+@pytest.mark.slow
 def test_trials_are_runs_on_the_first_tasks_judged_by_validation_data(tmp_path: Path) -> None:
     tried = tune(tuning(), Maker(tmp_path), 3, prune=False)
     assert [each.state for each in tried] == ["complete"] * 3
@@ -89,6 +90,7 @@ def test_a_hopeless_trial_is_stopped_after_its_second_task(tmp_path: Path) -> No
     assert [each.state for each in patient] == ["complete"] * 5
 
 
+@pytest.mark.slow
 def test_a_trial_stopped_by_the_user_goes_on_with_the_next_call(tmp_path: Path) -> None:
     def stop(config: Configuration, event: str, details: dict[str, Any]) -> None:
         if event == "evaluation" and details["task"] == 1:
@@ -175,6 +177,7 @@ def test_what_is_found_is_a_file_that_gives_the_same_settings_on_all_tasks(tmp_p
     assert resolve_file(path) == resolve("permuted-digits", "ucl", overrides={**SMALL, **values})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sampler", SAMPLERS)
 def test_every_sampler_keeps_to_the_space(sampler: str, tmp_path: Path) -> None:
     space = {"ewc.strength": Range(3.0, 5.0), "plan.epochs": Range(1, 2)}

@@ -207,6 +207,7 @@ def count(path: Path) -> int:
     return path.read_bytes().count(b"\n") if path.exists() else 0
 
 
+@pytest.mark.slow
 def test_a_run_killed_at_random_moments_has_the_events_of_one_that_never_was(
     tmp_path: Path,
 ) -> None:

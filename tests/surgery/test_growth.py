@@ -47,6 +47,7 @@ def close(left: list[Tensor], right: list[Tensor]) -> None:
         torch.testing.assert_close(one, other, rtol=1e-5, atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("by", [1.1, 2.0])
 def test_a_wider_network_computes_the_same(name: str, by: float) -> None:
@@ -74,6 +75,7 @@ def test_every_new_node_is_alive_and_every_old_one_reads_nothing_of_it(name: str
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_ucl_widened_after_a_task_answers_the_same_and_its_nodes_are_free(name: str) -> None:
     net, x = build(name)
@@ -92,6 +94,7 @@ def test_ucl_widened_after_a_task_answers_the_same_and_its_nodes_are_free(name: 
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 def test_right_after_widening_nothing_pulls(name: str) -> None:
     """New weights are anchored where they are: eq. (4) and (5) are zero, as they were."""

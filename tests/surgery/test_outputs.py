@@ -22,6 +22,7 @@ def grown(ours: Learner, outputs: int):  # type: ignore[no-untyped-def]
     return add_outputs(ours.method, ours._blank, ours.example, outputs, ours._build, draw)[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", METHODS)
 def test_old_outputs_are_the_same(name: str) -> None:
     settings: dict[str, Any] = {"tasks": 3} if name == "hat" else {}
@@ -35,6 +36,7 @@ def test_old_outputs_are_the_same(name: str) -> None:
     assert after[..., 2:].abs().sum() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["ucl", "ewc", "si", "mas", "rwalk", "vcl"])
 def test_what_is_remembered_of_old_outputs_stays_and_new_ones_are_free(name: str) -> None:
     ours = learner(name, outputs=2)

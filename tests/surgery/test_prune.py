@@ -55,6 +55,7 @@ def test_nodes_that_nobody_reads_go_and_nothing_changes(name: str) -> None:
     assert parameters(pruned.network) < parameters(net)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NETWORKS)
 @pytest.mark.parametrize("count", [1, 3])
 def test_what_is_left_computes_what_the_whole_does_with_constants_there(

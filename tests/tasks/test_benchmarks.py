@@ -161,6 +161,7 @@ def test_cifar_is_normalised_by_channel(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [n for n, entry in BENCHMARKS.items() if entry.data])
 def test_the_real_benchmarks(folder_with: Callable[..., Path], name: str) -> None:
     folder = folder_with(*benchmark(name).data)

@@ -287,6 +287,7 @@ JOINS: dict[str, Move] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [*VIEWS, *PIECES, *JOINS])
 def test_every_element_arrives_where_its_value_does(name: str) -> None:
     agree_by_element(*(VIEWS | PIECES | JOINS)[name])

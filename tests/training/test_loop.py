@@ -126,6 +126,7 @@ def test_a_loss_that_becomes_nan_ends_with_advice() -> None:
         learn(Method(mlp(2, (4,), 3)), tasks, small_plan(), loss=lambda o, t: o.sum(1) * torch.nan)
 
 
+@pytest.mark.slow
 def test_regression_is_learned_with_any_loss() -> None:
     x = torch.linspace(-1, 1, 64).unsqueeze(1)
     data = Data(x, x.square())

@@ -113,6 +113,7 @@ def some_open(wiring: Wiring, layers: dict[str, nn.Module], seed: int) -> Tensor
     return nodes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_a_weight_matters_if_its_node_is_open_and_its_feature_alive(seed: int) -> None:
     """The oracle changes the weights one by one and looks whether anything comes out differently:

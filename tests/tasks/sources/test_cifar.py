@@ -171,6 +171,7 @@ def test_names_must_be_a_hundred(tmp_path: Path) -> None:
         load_cifar100(tmp_path)
 
 
+@pytest.mark.slow
 def test_the_real_cifar100(folder_with: Callable[..., Path]) -> None:
     """Known of the published files: 500 and 100 examples of each class; apples come first; the mean
     colour of the training set is (0.5071, 0.4865, 0.4409), as is widely used."""
