@@ -10,6 +10,8 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 # Before torch is imported, and for the programs that tests start: two workers with a thread pool
 # each would fight over the cores.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+# Some virtual machines announce AMX, and a product in bfloat16 that uses it ends the process.
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 from collections.abc import Iterator
 from pathlib import Path

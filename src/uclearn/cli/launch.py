@@ -116,11 +116,19 @@ def _show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> 
         return
     console = Console()
     console.print(table_of(results, title))
+    for digits in sorted(_precisions(results)):
+        console.print(f"Computed in {digits}, as plan.precision=auto found best.")
     if all(result.state == "done" for result in results):
         console.print(f"All {len(results)} were done before; nothing was to be made.")
     console.print(
         f"Kept in {out}. [bold]uclearn report {out}[/bold] draws figures.", soft_wrap=True
     )
+
+
+def _precisions(results: Iterable[Result]) -> set[str]:
+    """What the runs were computed in whose plan left that open."""
+    summaries = [summary for result in results if (summary := result.summary()) is not None]
+    return {str(s.extra["precision"]) for s in summaries if "precision" in s.extra}
 
 
 def leave(results: Sequence[Result]) -> None:
@@ -165,8 +173,8 @@ def _print_json(config: Configuration, event: str, details: dict[str, Any]) -> N
 
 
 def _print_tasks(config: Configuration, event: str, details: dict[str, Any]) -> None:
-    """For a log file: a line for each evaluation."""
-    if event == "evaluation":
+    """For a log file: what precision was found best, and a line for each evaluation."""
+    if event in ("precision", "evaluation"):
         typer.echo(f"{config.folder_name()}: {config.news(event, details)}", err=True)
 
 
@@ -206,7 +214,7 @@ class _Bars:
         elif event == "step":
             done, note = config.share_done(details), config.news(event, details)
             self.progress.update(self.lines[key], completed=done, note=note)
-        elif event == "evaluation":
+        elif event in ("precision", "evaluation"):
             self.progress.update(self.lines[key], note=config.news(event, details))
 
     def _end(self, config: Configuration, details: dict[str, Any]) -> None:

@@ -239,6 +239,9 @@ BEST: dict[str, Values] = {
 }
 """By part: what `best` has instead of the paper's values, on all benchmarks of the paper."""
 
+BEST_PLAN = of("plan", f"{OURS}: bfloat16 where that is native and faster", precision="auto")
+"""The same of the plan."""
+
 _GRIDS = f"{OURS}: best on validation data of the first 3 tasks, results/grids"
 
 TUNED: dict[tuple[str, str], Values] = {

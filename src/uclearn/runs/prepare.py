@@ -107,10 +107,11 @@ def learn_tasks(
 ) -> Learned:
     """Learn the tasks of a configuration; what was found, for the run's summary."""
     tasks, method = prepare(config, job.data, choose_device(job.device))
+    plan = config.make_plan(job.checkpoint_seconds)
     outcome = learn(
         method,
         tasks,
-        config.make_plan(job.checkpoint_seconds),
+        plan,
         folder=job.folder,
         journal=None if journal is None else _NodeJournal(journal, method),
         observer=observer,
@@ -129,6 +130,8 @@ def learn_tasks(
             "backward_transfer": backward_transfer(rows) if several else None,
             "forward_transfer": forward_transfer(rows, outcome.untrained) if several else None,
             "task_names": [task.name for task in tasks],
+            # what a plan that leaves it open came to
+            **({"precision": outcome.precision} if plan.precision == "auto" else {}),
             **({"nodes": nodes} if nodes else {}),
         },
     )

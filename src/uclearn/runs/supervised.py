@@ -16,7 +16,7 @@ from pydantic import model_validator as after_validation
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
 from uclearn.paper import settings as published
-from uclearn.paper.settings import BEST, OURS, TABLE, TUNED, Values, for_digits, of
+from uclearn.paper.settings import BEST, BEST_PLAN, OURS, TABLE, TUNED, Values, for_digits, of
 from uclearn.runs.config import (
     Configuration,
     Document,
@@ -102,6 +102,8 @@ class RunConfig(Configuration):
 
     def news(self, event: str, details: Mapping[str, Any]) -> str:
         """An event in a few words; empty: nothing to tell."""
+        if event == "precision":
+            return f"computed in {details['precision']}, as plan.precision=auto found best here"
         if event == "step":
             return f"task {details['task'] + 1}/{self.task_count()} loss {details['loss']:.3f}"
         if event == "evaluation":
@@ -194,6 +196,8 @@ def preset(name: str, method: str, which: str = "best") -> Values:
     if name not in TABLE:
         return for_digits(name, own, wrappers) | said
     values = published.plan(name, own) | published.network(name, own)
+    if which == "best":
+        values |= BEST_PLAN
     for part in (own, *wrappers):
         if part in _PUBLISHED:
             values |= _PUBLISHED[part](name)

@@ -31,7 +31,7 @@ Document: TypeAlias = dict[str, Any]
 SCHEMA = 1
 
 ADDED_LATER: dict[str, dict[str, Any]] = {
-    "plan": {"precision": "float32"},
+    "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
     "data": {"copies": None},
 }
 """Settings that are newer than runs that exist, by part of a configuration, with the values that

@@ -21,12 +21,13 @@ from uclearn.ranks import ALONE, Ranks
 from uclearn.tasks import Batch, DataLike, Task, iterate
 from uclearn.tasks.data import generator
 from uclearn.tasks.loader import begun_from_seed
-from uclearn.training.plan import Advice, Plan, Schedule
+from uclearn.training.plan import Advice, Patience, Plan
 
 _UNCUT = 60
 """Examples that are not divided between processes when importance is measured: groups of 2, 3, 4,
 5, 6, 10, 12, 15, 20, 30 or 60 of them (EWC's `fisher_batch`) are then the same, however many."""
-_AS_IT_IS = nullcontext()
+AS_IT_IS = nullcontext()
+"""In place of autocast: the forward pass has all its digits."""
 _SAVED = ("epoch", "batch", "loss_sum", "examples_seen", "best", "stopped")
 """What of a loop goes into a checkpoint as it is."""
 
@@ -42,7 +43,7 @@ def train_step(
     clip_norm: float | None = None,
     *,
     ranks: Ranks = ALONE,
-    autocast: AbstractContextManager[Any] = _AS_IT_IS,
+    autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> Tensor:
     """One move of the optimiser; returns the mean loss of the batch, without the penalty.
 
@@ -59,9 +60,7 @@ def train_step(
     """
     method.begin_step(step)
     with autocast:
-        outputs = run(method.model, batch.inputs, batch.task)
-    if outputs.dtype is torch.bfloat16:
-        outputs = outputs.float()  # a loss needs more digits than it
+        outputs = _all_digits(run(method.model, batch.inputs, batch.task))
     mean_loss = example_losses(loss, outputs, batch.targets).mean()
     total = mean_loss if method.closed_form else mean_loss + method.penalty(step)
     optimizer.zero_grad()
@@ -73,6 +72,11 @@ def train_step(
     optimizer.step()
     method.end_step(step)
     return mean_loss
+
+
+def _all_digits(outputs: Tensor) -> Tensor:
+    """A loss or a score needs more digits than bfloat16 has."""
+    return outputs.float() if outputs.dtype is torch.bfloat16 else outputs
 
 
 def _averaged(
@@ -101,19 +105,22 @@ class TaskLoop:
     loss_sum: float = 0.0
     """Of this epoch, over examples."""
     examples_seen: int = 0
-    schedule: Schedule = field(default_factory=Schedule)
+    patience: Patience = field(default_factory=Patience)
     best: dict[str, Any] | None = None
     optimizer: torch.optim.Optimizer = field(init=False)
+    examples: int = field(init=False)
+    """To train on; a loader may have to count them."""
     stopped: bool = False
     ranks: Ranks = ALONE
 
     def __post_init__(self) -> None:
+        self.examples = len(self.task.train)
         self._fresh_optimizer()
 
     @property
     def batches(self) -> int:
         """Batches of an epoch."""
-        return -(-len(self.task.train) // self.plan.batch_size)
+        return -(-self.examples // self.plan.batch_size)
 
     @property
     def done(self) -> bool:
@@ -130,9 +137,11 @@ class TaskLoop:
         order = generator(self.plan.seed, f"order of task {self.task.index}, epoch {self.epoch}")
         self.method.train()
         device = self.device
+        autocast = self.plan.autocast(device)
         for batch in iterate(self.task.train, self.plan.batch_size, order, self.batch):
             placed = share(batch, self.ranks).to(device)
             step = self._step(placed.inputs, len(batch.targets), self.batch / self.batches)
+            self._set_rates(len(batch.targets))
             value = train_step(
                 self.method,
                 placed,
@@ -141,7 +150,7 @@ class TaskLoop:
                 self.optimizer,
                 self.plan.clip_norm,
                 ranks=self.ranks,
-                autocast=self.plan.autocast(device),
+                autocast=autocast,
             )
             self.batch += 1
             self.loss_sum += value.item() * len(batch.targets)
@@ -160,7 +169,7 @@ class TaskLoop:
         """For a checkpoint: all of it but the method."""
         return {
             **{name: getattr(self, name) for name in _SAVED},
-            "schedule": asdict(self.schedule),
+            "schedule": asdict(self.patience),
             "optimizer": self.optimizer.state_dict(),
         }
 
@@ -168,7 +177,7 @@ class TaskLoop:
         """Stand where a checkpoint stood."""
         for name in _SAVED:
             setattr(self, name, state[name])
-        self.schedule = Schedule(**state["schedule"])
+        self.patience = Patience(**state["schedule"])
         self._fresh_optimizer()
         self.optimizer.load_state_dict(state["optimizer"])
 
@@ -180,26 +189,29 @@ class TaskLoop:
         if not math.isfinite(mean_loss):
             raise TaskError(
                 f"The loss of task {self.task.name!r} became {mean_loss} in epoch {self.epoch}. "
-                f"Lower `lr` (now {self.plan.lr / self.schedule.slower:g}), set `clip_norm`, or "
+                f"Lower `lr` (now {self.plan.lr / self.patience.slower:g}), set `clip_norm`, or "
                 "look at the data for values that are not finite."
             )
         told = {"task": self.task.index, "epoch": self.epoch, "loss": mean_loss}
         if self.plan.patience is not None:
             told["validation_loss"] = judged = self._validation_loss()
-            advice = self.schedule.judge(judged, self.plan)
+            advice = self.patience.judge(judged, self.plan)
             if advice is Advice.KEEP:
-                self.best = {k: v.detach().clone() for k, v in self.method.state_dict().items()}
+                self._remember()
             elif advice is Advice.SLOW_DOWN:
                 self._fresh_optimizer()
             self.stopped = advice is Advice.STOP
-            told["slower"] = self.schedule.slower
+            told["slower"] = self.patience.slower
         self.epoch, self.batch, self.loss_sum, self.examples_seen = self.epoch + 1, 0, 0.0, 0
         return told
 
     @torch.no_grad()
     def _validation_loss(self) -> float:
         with self.method.inference(self.task.index) as network:
-            mean_loss = validation_loss(network, self.task, self.loss, ranks=self.ranks)
+            autocast = self.plan.autocast(self.device)
+            mean_loss = validation_loss(
+                network, self.task, self.loss, ranks=self.ranks, autocast=autocast
+            )
         if self.plan.select_by == "penalised":
             some = next(iter(iterate(self.task.validation(), self.plan.batch_size)))
             step = self._step(some.inputs.to(self.device), self.plan.batch_size, 1.0)
@@ -212,7 +224,7 @@ class TaskLoop:
             inputs=inputs,
             batch_size=batch_size,
             progress=progress,
-            examples=len(self.task.train),
+            examples=self.examples,
         )
 
     def _losses(self) -> Iterable[Tensor]:
@@ -223,15 +235,41 @@ class TaskLoop:
 
     def _fresh_optimizer(self) -> None:
         groups = self.method.parameter_groups(self.plan.lr)
-        self.optimizer = self.plan.make_optimizer(groups, self.schedule.slower)
+        self.optimizer = self.plan.make_optimizer(groups, self.patience.slower)
+        self._full_rates = [group["lr"] for group in self.optimizer.param_groups]
+
+    def _set_rates(self, coming: int) -> None:
+        """Every group's learning rate for a step of `coming` examples, as the plan has it in the
+        step's middle: there no rate is 0. It follows from where the loop stands alone."""
+        if not self.plan.is_scheduled:
+            return
+        epoch = min((self.examples_seen + coming / 2) / max(self.examples, 1), 1.0)
+        rate = self.plan.rate((self.epoch + epoch) / self.plan.epochs)
+        for group, full in zip(self.optimizer.param_groups, self._full_rates, strict=True):
+            group["lr"] = full * rate
+
+    def _remember(self) -> None:
+        """The present state is the best so far; written over the one before it, if any."""
+        state = self.method.state_dict()
+        if self.best is None:
+            self.best = {key: tensor.detach().clone() for key, tensor in state.items()}
+            return
+        for key, tensor in state.items():
+            self.best[key].copy_(tensor)
 
 
 def validation_loss(
-    network: nn.Module, task: Task, loss: Loss, size: int = 1024, *, ranks: Ranks = ALONE
+    network: nn.Module,
+    task: Task,
+    loss: Loss,
+    size: int = 1024,
+    *,
+    ranks: Ranks = ALONE,
+    autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> float:
     """Mean loss over the task's validation data, of which each process goes through a part."""
     losses = partial(example_losses, loss)
-    return mean_score(network, task.validation(), losses, size, ranks=ranks)
+    return mean_score(network, task.validation(), losses, size, ranks=ranks, autocast=autocast)
 
 
 def mean_score(
@@ -242,15 +280,17 @@ def mean_score(
     *,
     head: int | None = None,
     ranks: Ranks = ALONE,
+    autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> float:
-    """The mean over all examples of the score of `network`, as it is; `head` None: that of each
-    example's own task."""
+    """The mean over all examples of the score of `network`, as it is, computed under `autocast`;
+    `head` None: that of each example's own task."""
     total, count = 0.0, 0.0
     device = next(network.parameters()).device
     for batch in portion(data, size, ranks):
         placed = batch.to(device)
-        outputs = run(network, placed.inputs, placed.task if head is None else head)
-        total += float(score(outputs, placed.targets).sum())
+        with autocast:
+            outputs = run(network, placed.inputs, placed.task if head is None else head)
+        total += float(score(_all_digits(outputs), placed.targets).sum())
         count += len(placed.targets)
     total, count = ranks.sum(total, count)
     return total / max(count, 1)

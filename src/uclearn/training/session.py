@@ -13,7 +13,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,8 +29,9 @@ from uclearn.networks import has_heads, run
 from uclearn.ranks import ALONE, Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import Task, TaskSequence
-from uclearn.training.loop import TaskLoop, mean_score
+from uclearn.training.loop import AS_IT_IS, TaskLoop, mean_score
 from uclearn.training.plan import Plan
+from uclearn.training.precision import Precision, check_survives
 
 __all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
 
@@ -46,6 +48,9 @@ class Outcome:
     """The scores before anything was learned, for forward transfer; NaN with heads."""
     seconds: float = 0.0
     """Time spent learning and judging, over all resumed parts."""
+    precision: Precision | None = None
+    """What the forward passes were computed in: decided at the beginning, kept by whoever resumes
+    it. None: a session of a version that did not say."""
 
 
 def learn(
@@ -100,7 +105,8 @@ class _Learning:
         score: Score | None,
         ranks: Ranks,
     ) -> None:
-        self.method, self.tasks, self.plan, self.ranks = method, tasks, plan, ranks
+        self.method, self.tasks, self.asked, self.ranks = method, tasks, plan, ranks
+        self.plan = plan  # its precision, if "auto", is decided by `begin` or `load`
         classifies = tasks[0].classes is not None
         self.loss = loss or (cross_entropy if classifies else squared_error)
         self.score = score or (correct if classifies else self._minus_loss)
@@ -112,10 +118,15 @@ class _Learning:
             method.noise.stream = ranks.rank
 
     @property
+    def device(self) -> torch.device:
+        return next(self.method.parameters()).device
+
+    @property
     def done(self) -> bool:
         return len(self.outcome.accuracy_matrix) == len(self.tasks)
 
     def begin(self) -> None:
+        self._settle_precision()
         self.outcome.untrained = self._scores(learned=0)
         self._require_alike()
 
@@ -123,9 +134,15 @@ class _Learning:
         """One task, or what is left of it."""
         index = len(self.outcome.accuracy_matrix)
         if self.loop is None:
+            if index == 0 and self.asked.precision == "auto":
+                session.events.record("precision", {"precision": self.plan.precision})
             self.loop = self._task_loop(index)
         session.events.tell(
-            "task", task=index, name=self.tasks[index].name, epochs=self.plan.epochs
+            "task",
+            task=index,
+            name=self.tasks[index].name,
+            epochs=self.plan.epochs,
+            precision=self.plan.precision,
         )
 
         def after_step(loop: TaskLoop, step: Step, value: Tensor) -> None:
@@ -146,7 +163,7 @@ class _Learning:
         return {
             "method": type(self.method).__name__,
             "tasks": f"{self.tasks.name}, {len(self.tasks)} tasks",
-            **self.plan.identity(),
+            **self.asked.identity(),
         }
 
     def state(self) -> dict[str, Any]:
@@ -154,6 +171,7 @@ class _Learning:
 
     def load(self, state: dict[str, Any]) -> None:
         self.outcome = Outcome(**state["outcome"])
+        self._settle_precision(self.outcome.precision)
         done = len(self.outcome.accuracy_matrix)
         for task in self.tasks[:done]:  # heads and references to data, as the first time
             self.method.begin_task(task)
@@ -164,12 +182,28 @@ class _Learning:
             self.loop.load_state(state["loop"])
         self._require_alike()
 
+    def _settle_precision(self, begun: Precision | None = None) -> None:
+        """What "auto" came to where the session was `begun`; else what it comes to here, with
+        fewer digits only if all processes gain by it."""
+        if self.asked.precision != "auto":
+            begun = self.asked.precision
+        elif begun == "bfloat16":
+            check_survives(self.device)
+        elif begun is None:
+            here = self.asked.computed_on(self.device).precision
+            begun = "float32" if self.ranks.any(here == "float32")[0] else "bfloat16"
+        self.plan = replace(self.asked, precision=begun)
+        self.outcome.precision = begun
+
     def _task_loop(self, index: int) -> TaskLoop:
         task = self.method.begin_task(self.tasks[index])
         return TaskLoop(self.method, task, self.plan, self.loss, ranks=self.ranks)
 
     def _scores(self, learned: int) -> list[float]:
-        return evaluate_all(self.method, self.tasks, learned, self.score, ranks=self.ranks)
+        autocast = self.plan.autocast(self.device)
+        return evaluate_all(
+            self.method, self.tasks, learned, self.score, ranks=self.ranks, autocast=autocast
+        )
 
     def _minus_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -self.loss(outputs, targets)
@@ -213,15 +247,16 @@ def evaluate(
     size: int = 1024,
     *,
     ranks: Ranks = ALONE,
+    autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> float:
     """The mean score on the task's test data, told which task it is; of several processes (`ranks`)
-    each goes through a part of them."""
+    each goes through a part of them. `autocast` is around the forward passes."""
     if task.test is None:
         raise TaskError(
             f"Task {task.name!r} has no test data, so it cannot be judged. Give it `test`."
         )
     with method.inference(task.index) as network:
-        return mean_score(network, task.test, score, size, ranks=ranks)
+        return mean_score(network, task.test, score, size, ranks=ranks, autocast=autocast)
 
 
 @torch.no_grad()
@@ -232,11 +267,14 @@ def evaluate_all(
     score: Score = correct,
     *,
     ranks: Ranks = ALONE,
+    autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> list[float]:
     """One row of the accuracy matrix: every learned task, and the tasks to come where the network
     has an output layer for them already (NaN elsewhere)."""
     tried = learned if has_heads(method.model) else len(tasks)
-    scores = [evaluate(method, task, score, ranks=ranks) for task in tasks[:tried]]
+    scores = [
+        evaluate(method, task, score, ranks=ranks, autocast=autocast) for task in tasks[:tried]
+    ]
     return scores + [float("nan")] * (len(tasks) - tried)
 
 

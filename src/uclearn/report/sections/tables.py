@@ -31,7 +31,7 @@ from uclearn.report.labels import (
     value_words,
 )
 from uclearn.report.settings import Config, benchmark_of, changed_in, flatten, method_of, seed_of
-from uclearn.report.words import UNKNOWN, count, difference, duration, interval, memory, percent
+from uclearn.report.words import UNKNOWN, count, difference, duration, interval, listing, memory, percent
 from uclearn.storage.records import Run
 
 
@@ -117,7 +117,7 @@ def cost(comparison: Comparison) -> Html:
         "Parameters, time and memory",
         _parameters(comparison),
         _time_and_memory(comparison),
-        paragraph(_machines(comparison)),
+        paragraph(" ".join([_machines(comparison), *_precisions(comparison)])),
     )
 
 
@@ -171,6 +171,15 @@ def _machines(comparison: Comparison) -> str:
     machines = {_machine(dict(s.machine)) for group in comparison.groups for s in group.summaries}
     several = "different machines, so that times are not comparable: " if len(machines) > 1 else ""
     return f"Measured on {several}{'; '.join(sorted(machines))}."
+
+
+def _precisions(comparison: Comparison) -> list[str]:
+    """What the forward passes were computed in, where a plan left that open."""
+    found: dict[str, list[str]] = {}
+    for group in comparison.groups:
+        for digits in sorted({str(s.extra.get("precision") or "") for s in group.summaries} - {""}):
+            found.setdefault(digits, []).append(group.label)
+    return [f"Computed in {digits}: {listing(labels)}." for digits, labels in found.items()]
 
 
 def _machine(machine: dict[str, str | int | None]) -> str:
