@@ -47,9 +47,7 @@ def test_the_forward_pass_has_fewer_digits_and_the_loss_all() -> None:
 
 
 def test_an_unknown_precision_is_refused() -> None:
-    with pytest.raises(
-        SettingError, match="`precision` must be one of float32, bfloat16, auto"
-    ):
+    with pytest.raises(SettingError, match="`precision` must be one of float32, bfloat16, auto"):
         Plan(precision="float16")  # type: ignore[arg-type]
 
 

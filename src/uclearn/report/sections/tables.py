@@ -31,7 +31,16 @@ from uclearn.report.labels import (
     value_words,
 )
 from uclearn.report.settings import Config, benchmark_of, changed_in, flatten, method_of, seed_of
-from uclearn.report.words import UNKNOWN, count, difference, duration, interval, listing, memory, percent
+from uclearn.report.words import (
+    UNKNOWN,
+    count,
+    difference,
+    duration,
+    interval,
+    listing,
+    memory,
+    percent,
+)
 from uclearn.storage.records import Run
 
 
