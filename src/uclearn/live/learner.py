@@ -54,7 +54,8 @@ class Learner:
             adds an output layer, without heads one output layer serves all.
         method: name of the method, such as `"ucl"`, `"ewc"` or `"ucl+replay"`.
         example: a small batch of inputs; None: taken from the first data.
-        plan: how long and how fast to train.
+        plan: how long and how fast to train; with `precision="auto"` each update is computed in
+            what the machine is best at, and the journal says in what.
         loss: per-example loss of (outputs, targets); None: cross-entropy for labels, squared error
             for numbers.
         settings: of the method, as `beta=0.01`; with a wrapper each goes to the part that has it.

@@ -27,6 +27,7 @@ from uclearn.tasks import Data, Task
 from uclearn.tasks.data import generator
 from uclearn.training.loop import TaskLoop
 from uclearn.training.plan import Plan
+from uclearn.training.precision import Precision
 
 SCHEMA = 1
 """Version of the journal's lines."""
@@ -119,6 +120,7 @@ class UpdateRequest:
     ) -> Update:
         """Let `copied` learn while `original` only answers for old tasks; what came of it."""
         target, portions, gate = self.target, self.portions, self.gate
+        plan = plan.computed_on(next(copied.parameters()).device)
         began = time.monotonic()
         before = self._old_answers(original)
         task = Task(target.name, target.index, portions.train, self.valid, classes=target.classes)
@@ -149,6 +151,7 @@ class UpdateRequest:
             method=method_name,
             versions=_versions(),
             nodes=None if nodes is None else nodes["layers"],
+            precision=plan.precision,
         )
 
     def tasks_afterwards(self) -> dict[str, TaskRecord]:
@@ -209,6 +212,8 @@ class Update:
     versions: Mapping[str, str]
     nodes: Mapping[str, Any] | None = None
     """Per layer the initial sigma and that of each node; None where a method knows none."""
+    precision: Precision = "float32"
+    """What the forward passes of training were computed in."""
 
     @property
     def kept(self) -> bool:
