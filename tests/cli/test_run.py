@@ -39,6 +39,21 @@ def test_json_is_one_object_per_line_and_quiet_is_quiet(uclearn: Uclearn) -> Non
     assert run_small(uclearn, "--quiet") == Said(0, "", "")
 
 
+def test_what_the_precision_came_to_is_said_and_recorded(
+    uclearn: Uclearn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("uclearn.training.plan.best_on", lambda device: "bfloat16")
+    said = run_small(uclearn, "--set", "plan.precision=auto")
+    assert "computed in bfloat16, as plan.precision=auto found best here" in said.err
+    assert "Computed in bfloat16, as plan.precision=auto found best." in said.out
+    (folder,) = find_runs(Path("runs"))
+    run = read_run(folder)
+    assert run.summary is not None
+    assert run.config["plan"]["precision"] == "auto"
+    assert run.summary.extra["precision"] == "bfloat16"
+    assert run.events[0] == {"schema": 1, "event": "precision", "precision": "bfloat16"}
+
+
 def test_settings_come_from_the_preset_then_the_file_then_the_options(uclearn: Uclearn) -> None:
     Path("mine.toml").write_text(
         'benchmark = "split-digits"\nmethod = "ewc"\ntasks = 2\n'

@@ -236,14 +236,15 @@ def _seconds(config: RunConfig, data: Path | None) -> float:
 
 
 def _step_seconds(method: Method, train: DataLike, index: int, plan: Plan) -> float:
-    optimizer = replace(plan).make_optimizer(method.parameter_groups(plan.lr))
+    optimizer = plan.make_optimizer(method.parameter_groups(plan.lr))
+    autocast = plan.autocast(next(method.parameters()).device)
     method.train()
     times = []
     order = torch.Generator().manual_seed(0)
     for batch in iterate(train, plan.batch_size, order):
         begin = time.perf_counter()
         step = Step(index, batch.inputs, len(batch.targets), 0.5, len(train))
-        train_step(method, batch, step, cross_entropy, optimizer)
+        train_step(method, batch, step, cross_entropy, optimizer, autocast=autocast)
         times.append(time.perf_counter() - begin)
         if len(times) > _STEPS:
             break

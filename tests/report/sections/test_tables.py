@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
-from tests.report.pages import DIGITS, SCALED, Element, rows, section_of, specs
-from tests.report.runs import matrix
+from tests.report.pages import DIGITS, SCALED, Element, made, rows, section_of, specs
+from tests.report.runs import config, matrix, write_run
 from uclearn.measures.accuracy import mean
 from uclearn.measures.statistics import estimate
 
@@ -68,3 +69,11 @@ def test_costs_are_compared_with_the_plain_network(page: Element) -> None:
     parameters, time = section_of(page, f"{DIGITS}-cost").all("table")
     assert rows(parameters)["●UCL"] == ["2,000", "2.00 ×", "–"]
     assert rows(time)["●UCL"][0] == "15.0 s"
+
+
+def test_the_precision_that_a_plan_left_open_is_said(tmp_path: Path) -> None:
+    for method, digits in (("ucl", "bfloat16"), ("ewc", "bfloat16"), ("si", None)):
+        extra = {} if digits is None else {"precision": digits}
+        write_run(tmp_path / method, config(method), matrix(5, 0.9, 0.1, 0), extra=extra)
+    (said,) = [p.text for p in made(tmp_path).all("p") if "Measured on" in p.text]
+    assert said.endswith("Computed in bfloat16: UCL and EWC.")
