@@ -70,8 +70,12 @@ class Noise:
         to them."""
         if torch.compiler.is_compiling():  # a compiled graph draws from torch's own generator
             return torch.randn(shape, dtype=dtype, device=device)
-        pieces = self._next(math.prod(shape), dtype, device)
-        return (pieces[0] if len(pieces) == 1 else torch.cat(pieces)).view(shape)
+        return self.flat(math.prod(shape), dtype, device).view(shape)
+
+    def flat(self, size: int, dtype: torch.dtype, device: torch.device | str) -> Tensor:
+        """(size,) The numbers of `normals`, as they lie in memory."""
+        pieces = self._next(size, dtype, device)
+        return pieces[0] if len(pieces) == 1 else torch.cat(pieces)
 
     def rows(
         self,
@@ -137,12 +141,12 @@ class Noise:
         self, size: int, piece: int, dtype: torch.dtype, device: torch.device | str
     ) -> Tensor:
         bits = self._bits(piece)
-        table = _table(str(device), dtype, bool(bits & 1))
+        table = _table(device, dtype, bits & 1)
         return table.narrow(0, (bits >> 1) % (TABLE_SIZE - size + 1), size)
 
     def _bits(self, piece: int) -> int:
         mixed = _mix(_stem(self.seed, self.stream) ^ _mix(self.drawn))
-        return _mix(mixed ^ _mix(piece)) >> 1  # a generator's seed is a signed 64-bit number
+        return _mix(mixed ^ (_MIXED_0 if piece == 0 else _mix(piece))) >> 1  # a generator's seed is a signed 64-bit number
 
 
 class Rows:
@@ -179,18 +183,23 @@ def _mix(number: int) -> int:
     return number ^ (number >> 31)
 
 
+_MIXED_0 = _mix(0)
+
+
 @functools.lru_cache(maxsize=64)
 def _stem(seed: int, stream: int) -> int:
     return _mix(_mix(_mix(seed)) ^ _mix(stream))
 
 
 @functools.cache
-def _table(device: str, dtype: torch.dtype, negative: bool) -> Tensor:
+def _table(device: torch.device | str, dtype: torch.dtype, negative: int) -> Tensor:
     # the first draw may come in inference mode, but its table serves training too; and it is the
     # same table whatever torch's default device and type
     with torch.inference_mode(False):
+        if isinstance(device, torch.device):  # the one table of a device, however it is named
+            return _table(str(device), dtype, negative)
         if negative:
-            return -_table(device, dtype, False)
+            return -_table(device, dtype, 0)
         generator = torch.Generator("cpu").manual_seed(0x5EED)
         # Drawn in two halves on purpose. Freeing them (16 MB each) teaches glibc's allocator to
         # keep blocks of the size of weights instead of giving them back to the system after every

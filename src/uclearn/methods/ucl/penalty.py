@@ -20,6 +20,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.layers import softplus_inverse
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.batch_norm import tracking_norms
+from uclearn.native import calls
 from uclearn.penalties import Grip, add_hold_gradient, hold, spread_and_gradient, spread_gradient
 from uclearn.sizes import SMALL_ANCHOR
 
@@ -187,6 +188,7 @@ class UCLPenalty:
     def __init__(self, anchors: Iterable[LayerAnchor]) -> None:
         anchors = list(anchors)
         anchored = [each for anchor in anchors for each in anchor.anchored]
+        self._fused = FusedPenalty.of(anchored, [s for anchor in anchors for s in anchor.sigmas()])
         small = (each for each in anchored if each.anchor.numel() <= SMALL_ANCHOR)
         self._bundles = [(few, _grip_on_all(few)) for few in _alike(small)]
         self._large = [each for each in anchored if each.anchor.numel() > SMALL_ANCHOR]
@@ -194,6 +196,9 @@ class UCLPenalty:
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
         """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
+        if self._fused is not None and (trained := self._fused.trained()) is not None:
+            yield self._fused.term(trained, (scale, beta, inflate))
+            return
         for parameters, mean, anchor, grip in self._pulled():
             value, gradient = hold(mean, anchor, grip, scale)
             yield Term(parameters, value, _split(gradient, parameters))
@@ -205,6 +210,11 @@ class UCLPenalty:
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
+        if self._fused is not None and (trained := self._fused.trained()) is not None:
+            gradients = [gradient_of(parameter) for parameter in trained]
+            if calls.usable(*gradients):
+                self._fused.hold.add_gradients(trained, gradients, (scale, beta, inflate))
+                return
         for parameters, mean, anchor, grip in self._pulled():
             if len(parameters) == 1:
                 target = gradient_of(parameters[0]).view_as(mean)
@@ -235,6 +245,66 @@ class UCLPenalty:
             if trained:
                 rhos = [sigma.parameter for sigma in trained]
                 yield rhos, _end_to_end(rhos), _end_to_end([each.anchor for each in trained])
+
+
+class FusedPenalty:
+    """The whole penalty in one call of `uclearn.native`, one pass over the weights."""
+
+    def __init__(
+        self,
+        anchored: Sequence[AnchoredParameter],
+        pulled: Sequence[calls.Pulled],
+        sigmas: Sequence[AnchoredParameter],
+    ) -> None:
+        # read from the layers' own tables: in a small network each look-up counts
+        places = ((each.held_by.layer._parameters, each.trained) for each in (*anchored, *sigmas))
+        self._places = list(places)
+        self.hold = calls.Hold(pulled, [sigma.anchor for sigma in sigmas])
+
+    @classmethod
+    def of(
+        cls, anchored: Sequence[AnchoredParameter], sigmas: Sequence[AnchoredParameter]
+    ) -> FusedPenalty | None:
+        """None where something is not as the library needs it."""
+        if not calls.usable(*(each.anchor for each in (*anchored, *sigmas))):
+            return None
+        pulled = [_by_rows(each) for each in anchored]
+        whole = [each for each in pulled if each is not None]
+        return cls(anchored, whole, sigmas) if len(whole) == len(pulled) else None
+
+    def trained(self) -> list[nn.Parameter] | None:
+        """All that is held, weights first; None if some of it is not trained, or has moved to
+        where the library cannot reach it."""
+        parameters = [own.get(name) for own, name in self._places]
+        found = [p for p in parameters if p is not None and p.requires_grad]
+        whole = len(found) == len(parameters) and calls.usable(*found)
+        return found if whole else None
+
+    def term(
+        self, parameters: Sequence[Tensor], settings: tuple[float, float, bool]
+    ) -> Term:
+        """All of it."""
+        value, gradients = self.hold.value_and_gradients(parameters, settings)
+        return Term(parameters, torch.tensor(value), gradients)
+
+
+def _by_rows(anchored: AnchoredParameter) -> calls.Pulled | None:
+    """The grip on a parameter whose nodes are its rows; None where they are not."""
+    anchor, grip = anchored.held_by.blocks(anchored.anchor), anchored.grip
+    assert grip is not None
+    leading = grip.node.dim()
+    while leading > 0 and grip.node.shape[leading - 1] == 1:
+        leading -= 1
+    if grip.node.shape[:leading] != anchor.shape[:leading]:
+        return None
+    source = grip.source
+    if source is not None:
+        # (1, in, 1...) or, with groups, (groups, 1, in per group, 1...)
+        nodes_at = leading - 1
+        shape = (*anchor.shape[:nodes_at], 1, *anchor.shape[leading:])
+        source = source.expand(shape).reshape(shape[0] if nodes_at else 1, -1).contiguous()
+    freeze = None if grip.freeze is None else grip.freeze.reshape(-1).contiguous()
+    return calls.Pulled(anchored.anchor, grip.node.reshape(-1).contiguous(), source, freeze)
 
 
 def _one_by_one(
