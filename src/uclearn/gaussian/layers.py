@@ -20,6 +20,7 @@ from uclearn.choices import check_choice
 from uclearn.gaussian import fused
 from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
+from uclearn.native.calls import Window
 from uclearn.sizes import SMALL_DRAW
 from uclearn.topology import node_count, node_dim
 
@@ -89,10 +90,10 @@ class GaussianLayer(nn.Module):
             return noisy
         shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
         if noisy is None:
-            read = self.noise.normals if mean.numel() <= SMALL_DRAW else self.noise.rows
-            normals = read(mean.shape, mean.dtype, mean.device)
             length = self.length(input, *others).to(mean.dtype)
-            noisy = add_noise(mean, length, self.sigma.to(mean.dtype).view(shape), normals)
+            sigma = self.sigma.to(mean.dtype).view(shape)
+            read = self.noise.normals if mean.numel() <= SMALL_DRAW else self.noise.rows
+            noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
         if self.rho_bias is None:
             return noisy
         return noisy + F.softplus(self.rho_bias).to(mean.dtype).view(shape) * self._normals_like(mean)
@@ -285,6 +286,12 @@ class GaussianConv1d(_GaussianConv, nn.Conv1d):
 
 class GaussianConv2d(_GaussianConv, nn.Conv2d):
     """A convolution over two dimensions; one sigma per output channel."""
+
+    def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
+        if self.groups > 1 or self.padding_mode != "zeros" or isinstance(self.padding, str):
+            return None
+        window = Window(self.kernel_size, self.stride, self.padding, self.dilation)
+        return fused.local_conv(mean, input, self.rho, self.noise, window)
 
 
 class GaussianConv3d(_GaussianConv, nn.Conv3d):

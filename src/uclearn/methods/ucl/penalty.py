@@ -9,6 +9,7 @@ parameters are laid end to end and worked on as one, and so are the uncertaintie
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -188,16 +189,17 @@ class UCLPenalty:
     def __init__(self, anchors: Iterable[LayerAnchor]) -> None:
         anchors = list(anchors)
         anchored = [each for anchor in anchors for each in anchor.anchored]
-        self._fused = FusedPenalty.of(anchored, [s for anchor in anchors for s in anchor.sigmas()])
+        sigmas = [sigma for anchor in anchors for sigma in anchor.sigmas()]
+        self._fused = FusedPenalty(anchored, sigmas)
         small = (each for each in anchored if each.anchor.numel() <= SMALL_ANCHOR)
         self._bundles = [(few, _grip_on_all(few)) for few in _alike(small)]
         self._large = [each for each in anchored if each.anchor.numel() > SMALL_ANCHOR]
-        self._sigmas = _alike(sigma for anchor in anchors for sigma in anchor.sigmas())
+        self._sigmas = _alike(sigmas)
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
         """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
-        if self._fused is not None and (trained := self._fused.trained()) is not None:
-            yield self._fused.term(trained, (scale, beta, inflate))
+        if (whole := self._fused.term((scale, beta, inflate))) is not None:
+            yield whole
             return
         for parameters, mean, anchor, grip in self._pulled():
             value, gradient = hold(mean, anchor, grip, scale)
@@ -210,11 +212,8 @@ class UCLPenalty:
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
-        if self._fused is not None and (trained := self._fused.trained()) is not None:
-            gradients = [gradient_of(parameter) for parameter in trained]
-            if calls.usable(*gradients):
-                self._fused.hold.add_gradients(trained, gradients, (scale, beta, inflate))
-                return
+        if self._fused.add_gradients((scale, beta, inflate)):
+            return
         for parameters, mean, anchor, grip in self._pulled():
             if len(parameters) == 1:
                 target = gradient_of(parameters[0]).view_as(mean)
@@ -248,44 +247,61 @@ class UCLPenalty:
 
 
 class FusedPenalty:
-    """The whole penalty in one call of `uclearn.native`, one pass over the weights."""
+    """The whole penalty in one call of `uclearn.native`, one pass over the weights.
+
+    Args:
+        anchored: everything that is held.
+        sigmas: the uncertainties.
+    """
 
     def __init__(
-        self,
-        anchored: Sequence[AnchoredParameter],
-        pulled: Sequence[calls.Pulled],
-        sigmas: Sequence[AnchoredParameter],
+        self, anchored: Sequence[AnchoredParameter], sigmas: Sequence[AnchoredParameter]
     ) -> None:
+        self._anchored, self._sigmas = anchored, sigmas
         # read from the layers' own tables: in a small network each look-up counts
-        places = ((each.held_by.layer._parameters, each.trained) for each in (*anchored, *sigmas))
-        self._places = list(places)
-        self.hold = calls.Hold(pulled, [sigma.anchor for sigma in sigmas])
+        self._places: list[tuple[dict[str, Any], str]] = []
 
-    @classmethod
-    def of(
-        cls, anchored: Sequence[AnchoredParameter], sigmas: Sequence[AnchoredParameter]
-    ) -> FusedPenalty | None:
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._anchored, self._sigmas)  # addresses are good for one copy only
+
+    @cached_property
+    def _hold(self) -> calls.Hold | None:
         """None where something is not as the library needs it."""
-        if not calls.usable(*(each.anchor for each in (*anchored, *sigmas))):
+        everything = (*self._anchored, *self._sigmas)
+        self._places = [(each.held_by.layer._parameters, each.trained) for each in everything]
+        if not calls.usable(*(each.anchor for each in everything)):
             return None
-        pulled = [_by_rows(each) for each in anchored]
+        pulled = [_by_rows(each) for each in self._anchored]
         whole = [each for each in pulled if each is not None]
-        return cls(anchored, whole, sigmas) if len(whole) == len(pulled) else None
+        previous = [sigma.anchor for sigma in self._sigmas]
+        return calls.Hold(whole, previous) if len(whole) == len(pulled) else None
 
-    def trained(self) -> list[nn.Parameter] | None:
+    def term(self, settings: tuple[float, float, bool]) -> Term | None:
+        """All of it; None: not here."""
+        hold, parameters = self._hold, self._trained()
+        if hold is None or parameters is None:
+            return None
+        value, gradients = hold.value_and_gradients(parameters, settings)
+        return Term(parameters, torch.tensor(value), gradients)
+
+    def add_gradients(self, settings: tuple[float, float, bool]) -> bool:
+        """Add them to what the parameters have; False: not here, and nothing was added."""
+        hold, parameters = self._hold, self._trained()
+        if hold is None or parameters is None:
+            return False
+        gradients = [gradient_of(parameter) for parameter in parameters]
+        if not calls.usable(*gradients):
+            return False
+        hold.add_gradients(parameters, gradients, settings)
+        return True
+
+    def _trained(self) -> list[nn.Parameter] | None:
         """All that is held, weights first; None if some of it is not trained, or has moved to
         where the library cannot reach it."""
         parameters = [own.get(name) for own, name in self._places]
         found = [p for p in parameters if p is not None and p.requires_grad]
         whole = len(found) == len(parameters) and calls.usable(*found)
         return found if whole else None
-
-    def term(
-        self, parameters: Sequence[Tensor], settings: tuple[float, float, bool]
-    ) -> Term:
-        """All of it."""
-        value, gradients = self.hold.value_and_gradients(parameters, settings)
-        return Term(parameters, torch.tensor(value), gradients)
 
 
 def _by_rows(anchored: AnchoredParameter) -> calls.Pulled | None:
