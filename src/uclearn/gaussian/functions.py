@@ -140,7 +140,7 @@ def sample_weight(mean: Tensor, sigma: Tensor, normals: Tensor) -> Tensor:
         sigma: broadcastable to `mean`: one standard deviation per node.
         normals: like `mean`: standard normal numbers, shared by all examples of the batch.
     """
-    if mean.numel() <= SMALL_DRAW or _in_transform():
+    if mean.numel() <= SMALL_DRAW or in_transform():
         return torch.addcmul(mean, normals, sigma)
     drawn: Tensor = _SampleWeight.apply(mean, sigma, normals)  # type: ignore[no-untyped-call]
     return drawn
@@ -159,7 +159,7 @@ def add_noise(mean: Tensor, length: Tensor, sigma: Tensor, normals: Tensor | Row
         normals: like `mean`: standard normal numbers.
     """
     by_rows = sigma.dim() < mean.dim() and len(length) == len(mean)
-    if mean.numel() <= SMALL_DRAW or not by_rows or _in_transform():
+    if mean.numel() <= SMALL_DRAW or not by_rows or in_transform():
         whole = normals if isinstance(normals, Tensor) else normals[:]
         return torch.addcmul(mean, whole * sigma, length)
     if mean._base is not None or (mean.is_leaf and mean.requires_grad):
@@ -174,13 +174,14 @@ def sum_of_squares(inputs: Tensor, dim: int) -> Tensor:
     >>> sum_of_squares(torch.tensor([[3.0, 4.0]]), 1)
     tensor([25.])
     """
-    if _in_transform():
+    if in_transform():
         return inputs.square().sum(dim)
     total: Tensor = _SumOfSquares.apply(inputs, dim)  # type: ignore[no-untyped-call]
     return total
 
 
-def _in_transform() -> bool:
-    # torch.func (vmap, grad, jvp) cannot look into functions written this way; the other way of
-    # writing them costs more per call than a small layer. A compiler does as well by itself.
+def in_transform() -> bool:
+    """Whether torch.func or a compiler looks on. The former (vmap, grad, jvp) cannot look into
+    functions written this way, and the other way of writing them costs more per call than a small
+    layer; the latter does as well by itself."""
     return bool(torch._C._are_functorch_transforms_active()) or torch.compiler.is_compiling()

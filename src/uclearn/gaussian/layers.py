@@ -10,15 +10,17 @@ isinstance checks hold. As dropout does, they are noisy in `train()` and exact i
 from __future__ import annotations
 
 import math
-from typing import Any, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.choices import check_choice
+from uclearn.gaussian import fused
 from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
+from uclearn.native.calls import Window
 from uclearn.sizes import SMALL_DRAW
 from uclearn.topology import node_count, node_dim
 
@@ -39,6 +41,8 @@ class GaussianLayer(nn.Module):
     draws: bool | None = None
     """True: sample now; False: means now; None: follow train() and eval()."""
     noise: Noise
+    nodes_first: ClassVar[bool] = True
+    """The first dimension of the weight counts the output nodes."""
 
     def __init__(self, *arguments: Any, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -77,27 +81,41 @@ class GaussianLayer(nn.Module):
             return output
         if self.sampling == "local":
             return self._local(input, *others)
-        blocks = self.blocks(self.weight)
-        drawn = sample_weight(blocks, self.over_nodes(self.sigma), self._normals_like(blocks))
-        weight = drawn if drawn.dim() == self.weight.dim() else drawn.flatten(0, 1)
-        return self.apply_weight(input, weight, self._sampled_bias(), *others)
+        return self.apply_weight(input, self._sampled_weight(), self._sampled_bias(), *others)
 
     def _local(self, input: Tensor, *others: Any) -> Tensor:
         mean: Tensor = super().forward(input, *others)
-        shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
-        length = self.length(input, *others).to(mean.dtype)
-        sigma = self.sigma.to(mean.dtype).view(shape)
-        read = self.noise.normals if mean.numel() <= SMALL_DRAW else self.noise.rows
-        noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
-        if self.sigma_bias is None:
+        noisy = self._fused_local(mean, input)
+        if noisy is not None and self.rho_bias is None:
             return noisy
-        return noisy + self.sigma_bias.to(mean.dtype).view(shape) * self._normals_like(mean)
+        shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
+        if noisy is None:
+            length = self.length(input, *others).to(mean.dtype)
+            sigma = self.sigma.to(mean.dtype).view(shape)
+            read = self.noise.normals if mean.numel() <= SMALL_DRAW else self.noise.rows
+            noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
+        if self.rho_bias is None:
+            return noisy
+        return noisy + F.softplus(self.rho_bias).to(mean.dtype).view(shape) * self._normals_like(mean)
+
+    def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
+        """The noisy outputs from one pass over them, where that is possible."""
+        return None
+
+    def _sampled_weight(self) -> Tensor:
+        if self.nodes_first:
+            drawn = fused.draw(self.weight, self.rho, self.noise)
+            if drawn is not None:
+                return drawn
+        blocks = self.blocks(self.weight)
+        drawn = sample_weight(blocks, self.over_nodes(self.sigma), self._normals_like(blocks))
+        return drawn if drawn.dim() == self.weight.dim() else drawn.flatten(0, 1)
 
     def _sampled_bias(self) -> Tensor | None:
         bias: Tensor | None = self.bias
-        if bias is None or self.sigma_bias is None:
+        if bias is None or self.rho_bias is None:
             return bias
-        return sample_weight(bias, self.sigma_bias, self._normals_like(bias))
+        return sample_weight(bias, F.softplus(self.rho_bias), self._normals_like(bias))
 
     def _normals_like(self, like: Tensor) -> Tensor:
         return self.noise.normals(like.shape, like.dtype, like.device)
@@ -161,6 +179,9 @@ class GaussianLinear(GaussianLayer, nn.Linear):
         length: Tensor = torch.linalg.vector_norm(input, dim=-1, keepdim=True)
         return length
 
+    def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
+        return fused.local(mean, input, self.rho, self.noise)
+
     def fan(self) -> int:
         """Fan-in."""
         return self.in_features
@@ -170,6 +191,7 @@ class GaussianEmbedding(GaussianLayer, nn.Embedding):
     """An embedding: a linear layer on one-hot inputs, whose nodes are its dimensions."""
 
     bias = None
+    nodes_first = False
 
     def over_nodes(self, values: Tensor) -> Tensor:
         """(1, dimensions): the table is stored as (words, dimensions)."""
@@ -265,6 +287,12 @@ class GaussianConv1d(_GaussianConv, nn.Conv1d):
 class GaussianConv2d(_GaussianConv, nn.Conv2d):
     """A convolution over two dimensions; one sigma per output channel."""
 
+    def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
+        if self.groups > 1 or self.padding_mode != "zeros" or isinstance(self.padding, str):
+            return None
+        window = Window(self.kernel_size, self.stride, self.padding, self.dilation)
+        return fused.local_conv(mean, input, self.rho, self.noise, window)
+
 
 class GaussianConv3d(_GaussianConv, nn.Conv3d):
     """A convolution over three dimensions; one sigma per output channel."""
@@ -272,6 +300,8 @@ class GaussianConv3d(_GaussianConv, nn.Conv3d):
 
 class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
     """A transposed convolution; `weight` is (in, out per group, height, width)."""
+
+    nodes_first = False
 
     def forward(self, input: Tensor, output_size: list[int] | None = None) -> Tensor:
         """As the torch layer, the wanted output size included."""

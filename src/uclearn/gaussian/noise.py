@@ -13,7 +13,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Literal, get_args
+from typing import Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor
@@ -70,8 +70,16 @@ class Noise:
         to them."""
         if torch.compiler.is_compiling():  # a compiled graph draws from torch's own generator
             return torch.randn(shape, dtype=dtype, device=device)
-        pieces = self._next(math.prod(shape), dtype, device)
+        pieces = self.pieces(math.prod(shape), dtype, device)
         return (pieces[0] if len(pieces) == 1 else torch.cat(pieces)).view(shape)
+
+    def numbers(self, size: int, dtype: torch.dtype, device: torch.device) -> Numbers:
+        """The numbers of `normals`, by where they lie in memory."""
+        if self.kind == "table" and size <= _LARGEST_READ:
+            self._check_first_pass()
+            self.drawn += 1
+            return Numbers(*self._place(size, 0, dtype, device), size)
+        return Numbers(self.normals((size,), dtype, device), 0, size)
 
     def rows(
         self,
@@ -84,7 +92,7 @@ class Noise:
         size = math.prod(shape)
         if size <= _LARGEST_READ or torch.compiler.is_compiling():
             return self.normals(shape, dtype, device)
-        return Rows(self._next(size, dtype, device), shape)
+        return Rows(self.pieces(size, dtype, device), shape)
 
     def again(self) -> tuple[AbstractContextManager[None], AbstractContextManager[None]]:
         """For gradient checkpointing, which runs a part of the network a second time during the
@@ -118,8 +126,8 @@ class Noise:
                 "`checkpoint(..., use_reentrant=False, context_fn=method.noise.again)`."
             )
 
-    def _next(self, size: int, dtype: torch.dtype, device: torch.device | str) -> list[Tensor]:
-        """The next numbers, laid out flat, in pieces of `_LARGEST_READ`."""
+    def pieces(self, size: int, dtype: torch.dtype, device: torch.device | str) -> list[Tensor]:
+        """The numbers of `normals`, laid out flat, in pieces; all but the last are of one size."""
         self._check_first_pass()
         self.drawn += 1
         if self.kind == "fresh":
@@ -136,13 +144,35 @@ class Noise:
     def _window(
         self, size: int, piece: int, dtype: torch.dtype, device: torch.device | str
     ) -> Tensor:
+        table, start = self._place(size, piece, dtype, device)
+        return table.narrow(0, start, size)
+
+    def _place(
+        self, size: int, piece: int, dtype: torch.dtype, device: torch.device | str
+    ) -> tuple[Tensor, int]:
         bits = self._bits(piece)
-        table = _table(str(device), dtype, bool(bits & 1))
-        return table.narrow(0, (bits >> 1) % (TABLE_SIZE - size + 1), size)
+        return _table(device, dtype, bits & 1), (bits >> 1) % (TABLE_SIZE - size + 1)
 
     def _bits(self, piece: int) -> int:
         mixed = _mix(_stem(self.seed, self.stream) ^ _mix(self.drawn))
-        return _mix(mixed ^ _mix(piece)) >> 1  # a generator's seed is a signed 64-bit number
+        return _mix(mixed ^ (_MIXED_0 if piece == 0 else _mix(piece))) >> 1  # a generator's seed is a signed 64-bit number
+
+
+class Numbers(NamedTuple):
+    """A window on a tensor that has one dimension, not yet made a tensor of its own."""
+
+    source: Tensor
+    start: int
+    size: int
+
+    @property
+    def address(self) -> int:
+        """Of the first of them."""
+        return self.source.data_ptr() + self.start * self.source.itemsize
+
+    def view(self, shape: tuple[int, ...]) -> Tensor:
+        """As a tensor."""
+        return self.source.narrow(0, self.start, self.size).view(shape)
 
 
 class Rows:
@@ -179,18 +209,23 @@ def _mix(number: int) -> int:
     return number ^ (number >> 31)
 
 
+_MIXED_0 = _mix(0)
+
+
 @functools.lru_cache(maxsize=64)
 def _stem(seed: int, stream: int) -> int:
     return _mix(_mix(_mix(seed)) ^ _mix(stream))
 
 
 @functools.cache
-def _table(device: str, dtype: torch.dtype, negative: bool) -> Tensor:
+def _table(device: torch.device | str, dtype: torch.dtype, negative: int) -> Tensor:
     # the first draw may come in inference mode, but its table serves training too; and it is the
     # same table whatever torch's default device and type
     with torch.inference_mode(False):
+        if isinstance(device, torch.device):  # the one table of a device, however it is named
+            return _table(str(device), dtype, negative)
         if negative:
-            return -_table(device, dtype, False)
+            return -_table(device, dtype, 0)
         generator = torch.Generator("cpu").manual_seed(0x5EED)
         # Drawn in two halves on purpose. Freeing them (16 MB each) teaches glibc's allocator to
         # keep blocks of the size of weights instead of giving them back to the system after every

@@ -89,6 +89,8 @@ def join_mask(layer: nn.Module, nodes: Tensor, features: Tensor) -> Tensor:
 
 EMBEDDING_LIMIT = 6.0
 """Embeddings are kept within +-6: sigmoid(6) is 0.998, and what is further out learns nothing."""
+SHUT = 1e-12
+"""A soft gate below this is 0: whatever comes through is lost in rounding."""
 _COSH_LIMIT = 50.0  # cosh(50) is 3e21, within single precision
 
 
@@ -135,7 +137,12 @@ class NodeGates(nn.Module):
     def forward(self, output: Tensor) -> Tensor:
         """The output of the layer, node by node through its gate."""
         if self.training:
-            return output * self.soft().to(output.dtype).view(self.shape)
+            gate = self.soft()
+            # What is all but closed lets nothing through, but learns as it would. Otherwise the
+            # products of such gates become numbers too small to be normal, which a CPU multiplies
+            # many times as slowly.
+            gate = gate - torch.where(gate.detach() < SHUT, gate.detach(), 0)
+            return output * gate.to(output.dtype).view(self.shape)
         # filled, not multiplied: whatever a closed node became since, it is exactly 0
         return output.masked_fill(~self.hard().view(self.shape), 0)
 

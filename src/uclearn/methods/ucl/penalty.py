@@ -9,6 +9,7 @@ parameters are laid end to end and worked on as one, and so are the uncertaintie
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import torch
@@ -20,6 +21,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.layers import softplus_inverse
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.batch_norm import tracking_norms
+from uclearn.native import calls
 from uclearn.penalties import Grip, add_hold_gradient, hold, spread_and_gradient, spread_gradient
 from uclearn.sizes import SMALL_ANCHOR
 
@@ -187,13 +189,18 @@ class UCLPenalty:
     def __init__(self, anchors: Iterable[LayerAnchor]) -> None:
         anchors = list(anchors)
         anchored = [each for anchor in anchors for each in anchor.anchored]
+        sigmas = [sigma for anchor in anchors for sigma in anchor.sigmas()]
+        self._fused = FusedPenalty(anchored, sigmas)
         small = (each for each in anchored if each.anchor.numel() <= SMALL_ANCHOR)
         self._bundles = [(few, _grip_on_all(few)) for few in _alike(small)]
         self._large = [each for each in anchored if each.anchor.numel() > SMALL_ANCHOR]
-        self._sigmas = _alike(sigma for anchor in anchors for sigma in anchor.sigmas())
+        self._sigmas = _alike(sigmas)
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
         """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
+        if (whole := self._fused.term((scale, beta, inflate))) is not None:
+            yield whole
+            return
         for parameters, mean, anchor, grip in self._pulled():
             value, gradient = hold(mean, anchor, grip, scale)
             yield Term(parameters, value, _split(gradient, parameters))
@@ -205,6 +212,8 @@ class UCLPenalty:
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
+        if self._fused.add_gradients((scale, beta, inflate)):
+            return
         for parameters, mean, anchor, grip in self._pulled():
             if len(parameters) == 1:
                 target = gradient_of(parameters[0]).view_as(mean)
@@ -235,6 +244,83 @@ class UCLPenalty:
             if trained:
                 rhos = [sigma.parameter for sigma in trained]
                 yield rhos, _end_to_end(rhos), _end_to_end([each.anchor for each in trained])
+
+
+class FusedPenalty:
+    """The whole penalty in one call of `uclearn.native`, one pass over the weights.
+
+    Args:
+        anchored: everything that is held.
+        sigmas: the uncertainties.
+    """
+
+    def __init__(
+        self, anchored: Sequence[AnchoredParameter], sigmas: Sequence[AnchoredParameter]
+    ) -> None:
+        self._anchored, self._sigmas = anchored, sigmas
+        # read from the layers' own tables: in a small network each look-up counts
+        self._places: list[tuple[dict[str, Any], str]] = []
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._anchored, self._sigmas)  # addresses are good for one copy only
+
+    @cached_property
+    def _hold(self) -> calls.Hold | None:
+        """None where something is not as the library needs it."""
+        everything = (*self._anchored, *self._sigmas)
+        self._places = [(each.held_by.layer._parameters, each.trained) for each in everything]
+        if not calls.usable(*(each.anchor for each in everything)):
+            return None
+        pulled = [_by_rows(each) for each in self._anchored]
+        whole = [each for each in pulled if each is not None]
+        previous = [sigma.anchor for sigma in self._sigmas]
+        return calls.Hold(whole, previous) if len(whole) == len(pulled) else None
+
+    def term(self, settings: tuple[float, float, bool]) -> Term | None:
+        """All of it; None: not here."""
+        hold, parameters = self._hold, self._trained()
+        if hold is None or parameters is None:
+            return None
+        value, gradients = hold.value_and_gradients(parameters, settings)
+        return Term(parameters, torch.tensor(value), gradients)
+
+    def add_gradients(self, settings: tuple[float, float, bool]) -> bool:
+        """Add them to what the parameters have; False: not here, and nothing was added."""
+        hold, parameters = self._hold, self._trained()
+        if hold is None or parameters is None:
+            return False
+        gradients = [gradient_of(parameter) for parameter in parameters]
+        if not calls.usable(*gradients):
+            return False
+        hold.add_gradients(parameters, gradients, settings)
+        return True
+
+    def _trained(self) -> list[nn.Parameter] | None:
+        """All that is held, weights first; None if some of it is not trained, or has moved to
+        where the library cannot reach it."""
+        parameters = [own.get(name) for own, name in self._places]
+        found = [p for p in parameters if p is not None and p.requires_grad]
+        whole = len(found) == len(parameters) and calls.usable(*found)
+        return found if whole else None
+
+
+def _by_rows(anchored: AnchoredParameter) -> calls.Pulled | None:
+    """The grip on a parameter whose nodes are its rows; None where they are not."""
+    anchor, grip = anchored.held_by.blocks(anchored.anchor), anchored.grip
+    assert grip is not None
+    leading = grip.node.dim()
+    while leading > 0 and grip.node.shape[leading - 1] == 1:
+        leading -= 1
+    if grip.node.shape[:leading] != anchor.shape[:leading]:
+        return None
+    source = grip.source
+    if source is not None:
+        # (1, in, 1...) or, with groups, (groups, 1, in per group, 1...)
+        nodes_at = leading - 1
+        shape = (*anchor.shape[:nodes_at], 1, *anchor.shape[leading:])
+        source = source.expand(shape).reshape(shape[0] if nodes_at else 1, -1).contiguous()
+    freeze = None if grip.freeze is None else grip.freeze.reshape(-1).contiguous()
+    return calls.Pulled(anchored.anchor, grip.node.reshape(-1).contiguous(), source, freeze)
 
 
 def _one_by_one(
