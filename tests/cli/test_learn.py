@@ -147,6 +147,14 @@ def test_what_is_chosen_once_cannot_be_chosen_again(uclearn: Uclearn) -> None:
     assert "--method, --hidden can be chosen when a model is made, but m holds one" in said.err
 
 
+def test_the_schedule_is_kept_and_a_wrong_one_refused(uclearn: Uclearn) -> None:
+    said = teach(uclearn, "january", *FAST, "--schedule", "luck")
+    assert said.code == 1
+    assert "`schedule` must be one of constant, cosine, one-cycle, got 'luck'" in said.err
+    teach(uclearn, "january", *FAST, "--schedule", "cosine")
+    assert Learner.load("m").plan.schedule == "cosine"
+
+
 def test_another_feature_count_is_refused(uclearn: Uclearn) -> None:
     teach(uclearn, "january", *FAST)
     Path("wide.csv").write_text("1,2,3,4,5,ok\n5,4,3,2,1,worn\n")

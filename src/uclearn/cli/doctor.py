@@ -47,12 +47,16 @@ def doctor(
 
 
 def _installation() -> Iterator[Finding]:
+    from uclearn.ranks import choose_device
     from uclearn.runs.grid import cores
     from uclearn.storage.recorder import environment
+    from uclearn.training.precision import best_on
 
     versions = environment()["versions"]
     yield Finding("versions", True, ", ".join(f"{name} {v}" for name, v in versions.items()))
     yield Finding("cores", True, str(cores()))
+    device = choose_device(None)
+    yield Finding("precision", True, f"auto is {best_on(device)} on {device.type}")
     try:
         import plotly
     except ImportError:

@@ -67,6 +67,10 @@ def learn(
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.")] = None,
     batch_size: Annotated[int | None, typer.Option(min=1, help="Examples per step.")] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.")] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(help="How it goes: constant, or cosine or one-cycle, which end at 0."),
+    ] = None,
     seed: Annotated[
         int | None, typer.Option(help="Of weights, order and what is set apart.")
     ] = None,
@@ -99,7 +103,8 @@ def learn(
         "as-is": as_is,
         "set": settings,
     }
-    plan = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "seed": seed}
+    plan = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
+    plan["seed"] = seed
     given: dict[str, Any] = {key: value for key, value in plan.items() if value is not None}
     gate = Gate(max_drop=max_drop, canary=canary, mode="warn" if warn else "reject")
 
