@@ -1,4 +1,4 @@
-"""The authors' schedule, followed step by step."""
+"""The authors' patience, followed step by step."""
 
 from __future__ import annotations
 
@@ -63,6 +63,20 @@ def test_the_best_epoch_is_restored_before_the_task_ends() -> None:
     assert loop.best is not None
     method.load_state_dict(loop.best)
     assert all(torch.equal(kept[k], v) for k, v in method.state_dict().items())
+
+
+def test_a_better_epoch_takes_the_place_of_the_best_before_it() -> None:
+    method = small_method("ucl", heads=False)
+    loop = TaskLoop(method, small_tasks(heads=False)[0], small_plan(), cross_entropy)
+    loop.run_epoch(lambda *_: None)
+    assert loop.best is not None
+    places = {key: tensor.data_ptr() for key, tensor in loop.best.items()}
+    loop.patience.best = float("inf")  # whatever comes is better
+    loop.run_epoch(lambda *_: None)
+    for key, tensor in method.state_dict().items():
+        assert torch.equal(loop.best[key], tensor)
+        assert loop.best[key].data_ptr() == places[key]
+        assert not tensor.numel() or places[key] != tensor.data_ptr()
 
 
 @pytest.mark.parametrize("name", NAMES)
