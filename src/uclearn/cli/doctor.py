@@ -47,12 +47,14 @@ def doctor(
 
 
 def _installation() -> Iterator[Finding]:
+    from uclearn.native import in_use
     from uclearn.runs.grid import cores
     from uclearn.storage.recorder import environment
 
     versions = environment()["versions"]
     yield Finding("versions", True, ", ".join(f"{name} {v}" for name, v in versions.items()))
     yield Finding("cores", True, str(cores()))
+    yield Finding("work on the weights", True, in_use())
     try:
         import plotly
     except ImportError:
