@@ -64,7 +64,7 @@ def _measure_update() -> Iterator[Bar]:
     times = best_times(cases, rounds=20, repeats=1)
     each = {name: seconds / plan.minibatches * 1e3 for name, seconds in times.items()}
     detail = f"{each['ucl']:.2f} ms against {each['finetuning']:.2f} ms"
-    yield Bar("PPO mini-batch, UCL", each["ucl"] / each["finetuning"], 1.6, detail)
+    yield Bar("PPO mini-batch, UCL", each["ucl"] / each["finetuning"], 1.25, detail)
 
 
 def _update(name: str, settings: Settings, plan: PPOPlan) -> Case:

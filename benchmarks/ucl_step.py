@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from benchmarks.machine import multiplies_bfloat16
 from benchmarks.timing import Bar, Case, best_times
 from uclearn import UCL
 from uclearn.gaussian import Sampling
@@ -47,6 +48,16 @@ def ucl_step(
     return step
 
 
+def under_bfloat16(step: Case) -> Case:
+    """The same with products in bfloat16, as the trainer does it."""
+
+    def half() -> None:
+        with torch.autocast("cpu", torch.bfloat16):
+            step()
+
+    return half
+
+
 def measure() -> Iterator[Bar]:
     """The bars of the core."""
     torch.set_num_threads(2)
@@ -59,27 +70,40 @@ def measure() -> Iterator[Bar]:
     times = best_times(cases)
     for name, seconds in times.items():
         if name != "plain":
-            limit = 1.45 if "own loop" in name else 1.30
+            limit = 1.35 if "own loop" in name else 1.22
             detail = f"{seconds * 1e3:.2f} ms against {times['plain'] * 1e3:.2f} ms"
             yield Bar(f"MLP step, UCL {name}", seconds / times["plain"], limit, detail)
-    yield from _measure_cifar()
+    only = {name: case for name, case in cases.items() if "own loop" not in name}
+    yield from _measure_bfloat16("MLP", only, limit=0.7, rounds=30)
 
-
-def _measure_cifar() -> Iterator[Bar]:
-    x, y = torch.randn(256, 3, 32, 32), torch.randint(10, (256,))
+    pictures = torch.randn(256, 3, 32, 32)
     networks = [cifar_network() for _ in range(3)]
     for network in networks:
         network.add_head(10)
-    times = best_times(
-        {
-            "plain": plain_step(networks[0], x, y),
-            "weight": ucl_step(networks[1], x, y, "weight", True),
-            "local": ucl_step(networks[2], x, y, "local", True),
-        },
-        rounds=6,
-        repeats=1,
-    )
-    for sampling, limit in (("weight", 1.08), ("local", 1.25)):
+    convolutions = {
+        "plain": plain_step(networks[0], pictures, y),
+        "weight": ucl_step(networks[1], pictures, y, "weight", True),
+        "local": ucl_step(networks[2], pictures, y, "local", True),
+    }
+    times = best_times(convolutions, rounds=6, repeats=1)
+    for sampling, limit in (("weight", 1.05), ("local", 1.15)):
         detail = f"{times[sampling] * 1e3:.0f} ms against {times['plain'] * 1e3:.0f} ms"
         ratio = times[sampling] / times["plain"]
         yield Bar(f"CIFAR network step, UCL {sampling}", ratio, limit, detail)
+    yield from _measure_bfloat16("CIFAR network", convolutions, limit=0.5, rounds=6)
+
+
+def _measure_bfloat16(
+    network: str, cases: dict[str, Case], limit: float, rounds: int
+) -> Iterator[Bar]:
+    """Each step against itself in single precision; nothing where the processor only imitates
+    bfloat16."""
+    if not multiplies_bfloat16():
+        return
+    for name, case in cases.items():
+        pair = {"float32": case, "bfloat16": under_bfloat16(case)}
+        times = best_times(pair, rounds, repeats=1 if rounds < 10 else 5)
+        whose = "plain" if name == "plain" else f"UCL {name.partition(',')[0]}"
+        detail = f"{times['bfloat16'] * 1e3:.2f} ms against {times['float32'] * 1e3:.2f} ms"
+        ratio = times["bfloat16"] / times["float32"]
+        yield Bar(f"{network} step, {whose}, bfloat16 / float32", ratio, limit, detail)

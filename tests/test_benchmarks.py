@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 import benchmarks.data
 from benchmarks.__main__ import found, main
+from benchmarks.pages import filled
 from benchmarks.passage import CALLS, Passage, import_all
+from benchmarks.record import CHART, PAGE, RECORD, chart, tables
 from benchmarks.timing import Bar
 from uclearn.choices import no_such
 
@@ -31,7 +36,7 @@ def test_an_unknown_name_is_answered_with_those_there_are(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert main(["nonsense"]) == 2
-    assert "no benchmark nonsense; there are: data, growth" in capsys.readouterr().out
+    assert "no benchmark nonsense; there are: corners, data, growth" in capsys.readouterr().out
 
 
 def test_a_passage_counts_what_is_called_of_ours_and_nothing_else() -> None:
@@ -49,3 +54,26 @@ def test_learning_an_update_passes_the_gate_and_the_loop() -> None:
     import_all()
     learn, _ = CALLS["Learner.learn"]
     assert {"live/gate.py", "live/learner.py", "training/loop.py"} <= learn().functions.keys()
+
+
+def test_a_record_keeps_what_was_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(benchmarks.data, "measure", lambda: [Bar("it", 1.5, 1.0, "3 ms")])
+    assert main(["--record", str(tmp_path / "record.json"), "data"]) == 1
+    record = json.loads((tmp_path / "record.json").read_text())
+    assert record["rows"] == [{"what": "it", "measured": 1.5, "limit": 1.0, "detail": "3 ms"}]
+    assert {"processor", "flags", "threads", "torch", "weights", "date"} == record["machine"].keys()
+    assert "| it | 1.50 | 1.00 | **no** | 3 ms |" in tables(record)["ratios"]
+
+
+def test_the_page_and_the_chart_show_the_record() -> None:
+    record = json.loads(RECORD.read_text())
+    page = PAGE.read_text()
+    assert filled(page, tables(record)) == page
+    assert chart(record) == CHART.read_text()
+
+
+def test_the_chart_marks_what_exceeds_its_limit() -> None:
+    rows = [{"what": "a < b", "measured": m, "limit": 1.2, "detail": ""} for m in (1.1, 1.3)]
+    within, beyond = (chart({"rows": [row]}) for row in rows)
+    assert "a &lt; b" in within
+    assert ("#3b7dd8" in within, "#3b7dd8" in beyond) == (True, False)

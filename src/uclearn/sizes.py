@@ -11,6 +11,8 @@ WEIGHT_PIECE = 1 << 20
 """Of weights, with all that is kept beside them."""
 SMALL_DRAW = 1 << 14
 """Up to here autograd draws noise more quickly than a function written by hand."""
+TINY_DRAW = 1 << 12
+"""Up to here autograd draws weights more quickly than even a call of `uclearn.native`."""
 SMALL_ANCHOR = 1 << 13
 """Up to here parameters are penalised together, which copies them and keeps two numbers for each of
 their elements; for larger ones that costs more than the calls do."""

@@ -15,7 +15,7 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.methods.baselines import FineTuning
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.lwf import LwF, distillation, squared_distance
-from uclearn.networks import MultiHead
+from uclearn.networks import MultiHead, run
 from uclearn.tasks import Data, Task
 
 
@@ -137,6 +137,18 @@ def test_numbers_are_compared_by_their_squared_distance() -> None:
 
 
 # -- what it costs -----------------------------------------------------------------------------
+
+
+def test_numbers_of_several_heads_add_up() -> None:
+    method = LwF(MultiHead(trunk(), 6), outputs="numbers")
+    for index in range(3):
+        method.begin_task(some_task(index))
+        method.end_task(some_task(index))
+    (teacher,) = method.teachers
+    move(method.model)
+    x = torch.randn(5, 4)
+    each = [squared_distance(run(method.model, x, t), run(teacher, x, t)) for t in range(3)]
+    torch.testing.assert_close(method.penalty(inputs=x), torch.stack(each).sum())
 
 
 def count_passes(module: nn.Module) -> list[int]:

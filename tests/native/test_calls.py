@@ -4,7 +4,7 @@ library does so whatever the number of threads."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -12,12 +12,18 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn import UCL
-from uclearn.gaussian import GaussianLayer, Noise, Sampling, convert
+from uclearn.gaussian import GaussianLayer, Noise, Sampling, convert, fused
 from uclearn.native import build, calls
 
 pytestmark = pytest.mark.skipif(
     isinstance(build.library(), str), reason="there is no library on this machine"
 )
+
+
+@pytest.fixture(autouse=True)
+def however_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The library draws the smallest layers, too."""
+    monkeypatch.setattr(fused, "TINY_DRAW", 0)
 
 
 @contextlib.contextmanager
@@ -100,7 +106,9 @@ def test_draws_and_gradients_are_those_of_torch(
     torch.testing.assert_close(found[0], expected[0], **tolerance)
     for mine, theirs in ((found[1], expected[1]), *zip(found[2].values(), expected[2].values())):
         scale = theirs.abs().max() if theirs is not None else 1
-        torch.testing.assert_close(mine / scale, theirs / scale, rtol=0, atol=2e-2 if autocast else 1e-5)
+        torch.testing.assert_close(
+            mine / scale, theirs / scale, rtol=0, atol=2e-2 if autocast else 1e-5
+        )
 
 
 def test_where_no_input_is_active_nothing_is_noisy_and_the_slope_is_zero() -> None:
@@ -149,7 +157,9 @@ def held(closed_form: bool) -> UCL:
     return method
 
 
-@pytest.mark.parametrize("options", [{}, {"upper_freeze": False}, {"freeze": False}, {"inflate": False}])
+@pytest.mark.parametrize(
+    "options", [{}, {"upper_freeze": False}, {"freeze": False}, {"inflate": False}]
+)
 @pytest.mark.parametrize("closed_form", [False, True])
 def test_the_penalty_is_that_of_torch(closed_form: bool, options: dict[str, bool]) -> None:
     method = held(closed_form)
@@ -175,27 +185,29 @@ def test_the_penalty_is_that_of_torch(closed_form: bool, options: dict[str, bool
         torch.testing.assert_close(mine, theirs)
 
 
-@pytest.mark.parametrize("name", ["wide", "conv"])
+LARGE = (LAYERS["wide"], (lambda: nn.Conv2d(3, 5, 3, padding=1), (128, 3, 9, 8)))
+
+
+@pytest.mark.parametrize(("make", "shape"), LARGE, ids=["linear", "conv"])
 @pytest.mark.parametrize("sampling", ["weight", "local"])
-def test_results_do_not_depend_on_the_number_of_threads(
-    name: str, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+def test_draws_and_gradients_do_not_depend_on_the_number_of_threads(
+    make: Callable[[], nn.Module],
+    shape: tuple[int, ...],
+    sampling: Sampling,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    make, shape = LAYERS[name]
-    rows = (128, *shape[1:]) if name == "conv" else shape
-    layer = layer_of(make(), sampling)
-    mean, x = torch.randn(1), torch.randn(rows)
-    outputs = []
-    for count in (1, 2, 3):
-        with threads(count):
-            # torch's own products may depend on it: only what is added to them is compared
+    """Torch has one thread throughout, since its products may depend on their number."""
+    layer, x = layer_of(make(), sampling), torch.randn(shape)
+    with threads(1):
+        first = outcome(layer, x, autocast=False)
+        for count in (2, 3):
             monkeypatch.setattr(torch, "get_num_threads", lambda count=count: count)
-            layer.noise.state = (3, 0)
-            numbers = layer.noise.normals(layer.weight.shape).data_ptr()
-            drawn = calls.draw(layer.weight.detach(), layer.rho.detach(), numbers, torch.float32)
-            outputs.append((drawn, *calls.draw_backward(drawn, layer.rho.detach(), numbers)))
-    assert mean.numel() == 1
-    for other in outputs[1:]:
-        assert all(torch.equal(a, b) for a, b in zip(outputs[0], other, strict=True))
+            other = outcome(layer, x, autocast=False)
+            assert torch.equal(first[0], other[0])
+            assert first[1] is not None
+            assert other[1] is not None
+            assert torch.equal(first[1], other[1])
+            assert all(map(torch.equal, first[2].values(), other[2].values()))
 
 
 def test_the_penalty_does_not_depend_on_the_number_of_threads() -> None:

@@ -47,6 +47,7 @@ def doctor(
 
 
 def _installation() -> Iterator[Finding]:
+    from uclearn.native import in_use
     from uclearn.ranks import choose_device
     from uclearn.runs.grid import cores
     from uclearn.storage.recorder import environment
@@ -57,6 +58,7 @@ def _installation() -> Iterator[Finding]:
     yield Finding("cores", True, str(cores()))
     device = choose_device(None)
     yield Finding("precision", True, f"auto is {best_on(device)} on {device.type}")
+    yield Finding("work on the weights", True, in_use())
     try:
         import plotly
     except ImportError:

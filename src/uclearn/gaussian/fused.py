@@ -17,13 +17,16 @@ from torch.autograd import Function
 from uclearn.gaussian.functions import in_transform
 from uclearn.gaussian.noise import Noise, Numbers
 from uclearn.native import calls
+from uclearn.sizes import TINY_DRAW
 
 
 class _Draw(Function):
     """w = mean + softplus(rho) * normals."""
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, rho: Tensor, normals: Numbers, dtype: torch.dtype) -> Tensor:
+    def forward(
+        ctx: Any, mean: Tensor, rho: Tensor, normals: Numbers, dtype: torch.dtype
+    ) -> Tensor:
         ctx.save_for_backward(rho)
         ctx.normals = normals  # constants: a window on a table
         return calls.draw(mean, rho, normals.address, dtype)
@@ -121,7 +124,7 @@ def draw(mean: Tensor, rho: Tensor, noise: Noise) -> Tensor | None:
         rho: (nodes,)
         noise: for normal numbers like `mean`.
     """
-    if _elsewhere(noise) or not calls.usable(mean, rho):
+    if mean.numel() <= TINY_DRAW or _elsewhere(noise) or not calls.usable(mean, rho):
         return None
     half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
     normals = noise.numbers(mean.numel(), torch.float32, mean.device)

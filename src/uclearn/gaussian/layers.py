@@ -96,7 +96,9 @@ class GaussianLayer(nn.Module):
             noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
         if self.rho_bias is None:
             return noisy
-        return noisy + F.softplus(self.rho_bias).to(mean.dtype).view(shape) * self._normals_like(mean)
+        return noisy + F.softplus(self.rho_bias).to(mean.dtype).view(shape) * self._normals_like(
+            mean
+        )
 
     def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
         """The noisy outputs from one pass over them, where that is possible."""

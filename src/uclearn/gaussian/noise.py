@@ -155,7 +155,9 @@ class Noise:
 
     def _bits(self, piece: int) -> int:
         mixed = _mix(_stem(self.seed, self.stream) ^ _mix(self.drawn))
-        return _mix(mixed ^ (_MIXED_0 if piece == 0 else _mix(piece))) >> 1  # a generator's seed is a signed 64-bit number
+        return (
+            _mix(mixed ^ (_MIXED_0 if piece == 0 else _mix(piece))) >> 1
+        )  # a generator's seed is a signed 64-bit number
 
 
 class Numbers(NamedTuple):

@@ -135,7 +135,7 @@ class LwF(Method):
                 with torch.no_grad():
                     wanted = _answers(teacher, taught, heads)
                 answers = _answers(self.model, learned, heads).to(wanted.dtype)
-                total = total + self.strength * len(heads) * self._distance(answers, wanted)
+                total = total + self.strength * self._distance(answers, wanted, len(heads))
         return total
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
@@ -162,10 +162,11 @@ class LwF(Method):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _distance(self, answer: Tensor, taught: Tensor) -> Tensor:
+    def _distance(self, answer: Tensor, taught: Tensor, heads: int) -> Tensor:
+        """Summed over heads."""
         if self.outputs == "numbers":
             return squared_distance(answer, taught)
-        return distillation(answer, taught, self.temperature)
+        return heads * distillation(answer, taught, self.temperature)
 
     def _trunk_output(self, inputs: Any) -> Any:
         """What the loop's own forward pass made of these inputs, or else another pass."""
@@ -205,15 +206,16 @@ def _alike(teacher: nn.Module) -> list[list[int]]:
 
 
 def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
-    """(batch * heads, outputs): what these heads make of the trunk's output, in one product."""
+    """(batch, outputs, heads): what these heads make of the trunk's output, in one product. Heads
+    come last: probabilities along a short last dimension cost several times as much."""
     if not isinstance(network, MultiHead):
         return cast(Tensor, shared)
     chosen = [cast(nn.Linear, network.heads[number]) for number in heads]
-    weight = torch.cat([head.weight for head in chosen])
-    bias = torch.cat([head.bias for head in chosen])
+    weight = torch.stack([head.weight for head in chosen], dim=1).flatten(0, 1)
+    bias = torch.stack([head.bias for head in chosen], dim=1).flatten()
     # under autocast the trunk may have put out fewer digits than the heads hold
-    outputs: Tensor = F.linear(shared.to(weight.dtype), weight, bias).unflatten(1, (len(heads), -1))
-    return outputs.flatten(0, 1)
+    outputs: Tensor = F.linear(shared.to(weight.dtype), weight, bias)
+    return outputs.unflatten(-1, (-1, len(heads)))
 
 
 def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:

@@ -195,7 +195,9 @@ class LocalConv:
     ) -> None:
         pairs = ((_N * 2)(*pair) for pair in window)
         halves = output.dtype is torch.bfloat16, input.dtype is torch.bfloat16
-        self._conv = _Conv(*input.shape, *output.shape[1:], *pairs, pieces[0].numel(), *halves, last)
+        self._conv = _Conv(
+            *input.shape, *output.shape[1:], *pairs, pieces[0].numel(), *halves, last
+        )
         self.window, self._pieces, self._normals = window, pieces, _pointers(pieces)
         self.layout = torch.channels_last if last else torch.contiguous_format
 
