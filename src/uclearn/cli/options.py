@@ -87,8 +87,8 @@ Benchmark: TypeAlias = Annotated[str, one_of("benchmarks", "What to learn: {benc
 Preset: TypeAlias = Annotated[
     str | None,
     typer.Option(
-        help="Where settings come from: {presets}. `paper` follows the paper to the letter, `best` "
-        "takes what we found to be better. Default: best.",
+        help="Where settings come from: {presets}. `default` takes them by rule, the same "
+        "everywhere; `paper` follows the paper to the letter, `best` takes what we found to be better.",
         autocompletion=completing("presets"),
         show_default=False,
     ),

@@ -24,7 +24,7 @@ def presets(
     from uclearn.runs.resolve import resolve, settable
     from uclearn.runs.supervised import preset as sourced
 
-    name, which = method or "ucl", preset or "best"
+    name, which = method or "ucl", preset or "default"
     document = resolve(benchmark, name, preset=which).model_dump(mode="json")
     values = {**document, **document["settings"]}
     sources = {key: source for key, (_, source) in sourced(benchmark, name, which).items()}

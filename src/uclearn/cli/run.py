@@ -48,7 +48,7 @@ def run(
     settings = chosen.gathered()
     named = options.taken(settings, "benchmark", benchmark)
     method = options.taken(settings, "method", method)
-    preset = options.taken(settings, "preset", chosen.preset) or "best"
+    preset = options.taken(settings, "preset", chosen.preset) or "default"
     methods = [method or "ucl"] if method or named else ["ucl", "finetuning"]
     named = named or options.DEFAULT_BENCHMARK
     launch.make(
@@ -93,7 +93,7 @@ def compare(
     launch = making.launch()
     settings = chosen.gathered()
     options.taken(settings, "benchmark", benchmark)
-    preset = options.taken(settings, "preset", chosen.preset) or "best"
+    preset = options.taken(settings, "preset", chosen.preset) or "default"
     given = METHODS.sound()[0] if methods == "all" else methods.split(",")
     names = list(dict.fromkeys("+".join(parts(name.strip())) for name in given))
     tuned = options.taken(settings, "method", None)
@@ -124,7 +124,7 @@ def ablate(
 
     launch = making.launch()
     settings = chosen.gathered()
-    preset = options.taken(settings, "preset", chosen.preset) or "best"
+    preset = options.taken(settings, "preset", chosen.preset) or "default"
     configs = [
         resolve(benchmark, "ucl", preset=preset, seed=seed, overrides={**settings, **without})
         for seed in range(seeds)

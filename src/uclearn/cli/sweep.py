@@ -42,7 +42,7 @@ class Searching:
         chosen = options.gathered(self.config, self.settings, plan__epochs=self.epochs)
         options.taken(chosen, "benchmark", benchmark)
         method = options.taken(chosen, "method", method) or "ucl"
-        return method, options.taken(chosen, "preset", self.preset) or "best", chosen
+        return method, options.taken(chosen, "preset", self.preset) or "default", chosen
 
 
 def sweep(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import copy
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal, get_args
 
@@ -32,23 +32,26 @@ from uclearn.gaussian.layers import GaussianLayer, Sampling
 from uclearn.gaussian.noise import Noise
 
 Means = Literal["keep", "draw"]
+Sigma = float | Callable[[GaussianLayer], float]
+"""One initial standard deviation for all layers, or a rule for each."""
 
 
-def initial_sigma(layer: GaussianLayer, sigma: float | None, ratio: float | None) -> float:
-    """The standard deviation that a layer's nodes start with: `sigma` itself, or by `ratio`.
+def initial_sigma(layer: GaussianLayer, sigma: Sigma | None, ratio: float | None) -> float:
+    """The standard deviation that a layer's nodes start with: `sigma` itself (or what it makes of
+    the layer), or by `ratio`.
 
     >>> from uclearn.gaussian.layers import GaussianLinear
     >>> round(initial_sigma(GaussianLinear(400, 10), sigma=None, ratio=0.5), 6)
     0.05
     """
     if sigma is not None:
-        return sigma
+        return sigma(layer) if callable(sigma) else sigma
     check_initial(sigma, ratio)
     assert ratio is not None
     return math.sqrt(ratio * 2 / layer.fan())
 
 
-def check_initial(sigma: float | None, ratio: float | None) -> None:
+def check_initial(sigma: Sigma | None, ratio: float | None) -> None:
     """Exactly one of the two, each in its range."""
     if (sigma is None) == (ratio is None):
         raise SettingError(
@@ -61,7 +64,7 @@ def check_initial(sigma: float | None, ratio: float | None) -> None:
             f"`ratio` must lie strictly between 0 and 1, got {ratio}. It is the share of the "
             "initial variance given to noise."
         )
-    if sigma is not None and not (sigma > 0 and math.isfinite(sigma)):
+    if sigma is not None and not callable(sigma) and not (sigma > 0 and math.isfinite(sigma)):
         raise SettingError(
             f"`sigma` must be positive and finite, got {sigma}. It is the initial standard "
             "deviation of every weight; the paper uses 0.06."
@@ -229,7 +232,7 @@ def _refusal(module: nn.Module) -> str | None:
 def convert(
     model: nn.Module,
     *,
-    sigma: float | None = None,
+    sigma: Sigma | None = None,
     ratio: float | None = None,
     means: Means = "keep",
     sampling: Sampling = "weight",
@@ -243,7 +246,7 @@ def convert(
 
     Args:
         model: left untouched.
-        sigma: one initial standard deviation for all layers; or
+        sigma: one initial standard deviation for all layers, or a rule for each; or
         ratio: the share of each layer's initial variance given to noise.
         means: `"keep"` the weights of `model`, or `"draw"` new ones as He does.
         sampling: `"weight"` (one draw of the weights per forward pass) or `"local"`.

@@ -150,6 +150,16 @@ class GaussianLayer(nn.Module):
         """The n of `Var[w] = 2 / n`: fan-in for linear layers, fan-out for convolutions."""
         raise NotImplementedError
 
+    def inputs_last(self, weight: Tensor) -> Tensor:
+        """A view (groups, nodes per group, positions..., inputs per group) of something shaped like
+        the weight; a convolution's positions are those of its kernel."""
+        raise NotImplementedError
+
+    def inputs_seen(self, input: Tensor) -> Tensor:
+        """(groups, rows, inputs per group): every vector of inputs that a position of the weight
+        meets, all examples and places end to end."""
+        raise NotImplementedError
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *others)
         _, _, missing_keys, *_ = others
@@ -187,6 +197,14 @@ class GaussianLinear(GaussianLayer, nn.Linear):
     def fan(self) -> int:
         """Fan-in."""
         return self.in_features
+
+    def inputs_last(self, weight: Tensor) -> Tensor:
+        """(1, out, in)."""
+        return weight.unsqueeze(0)
+
+    def inputs_seen(self, input: Tensor) -> Tensor:
+        """(1, rows, in)."""
+        return input.reshape(1, -1, self.in_features)
 
 
 class GaussianEmbedding(GaussianLayer, nn.Embedding):
@@ -227,6 +245,14 @@ class GaussianEmbedding(GaussianLayer, nn.Embedding):
     def fan(self) -> int:
         """2, so that the whole variance is 1, as torch draws embeddings."""
         return 2
+
+    def inputs_last(self, weight: Tensor) -> Tensor:
+        """(1, dimensions, words)."""
+        return weight.t().unsqueeze(0)
+
+    def inputs_seen(self, input: Tensor) -> Tensor:
+        """(1, rows, 1): the words themselves; each stands for a one-hot vector."""
+        return input.reshape(1, -1, 1)
 
 
 class _GaussianConv(GaussianLayer):
@@ -281,6 +307,15 @@ class _GaussianConv(GaussianLayer):
         """Fan-out: how many outputs one input reaches."""
         return self.out_channels // self.groups * math.prod(self.kernel_size)
 
+    def inputs_last(self, weight: Tensor) -> Tensor:
+        """(groups, out per group, kernel..., in per group)."""
+        return weight.unflatten(0, (self.groups, -1)).movedim(2, -1)
+
+    def inputs_seen(self, input: Tensor) -> Tensor:
+        """(groups, examples * places, in per group)."""
+        rows = input.movedim(node_dim(self), -1).flatten(0, -2)
+        return rows.unflatten(1, (self.groups, -1)).movedim(1, 0)
+
 
 class GaussianConv1d(_GaussianConv, nn.Conv1d):
     """A convolution over one dimension; one sigma per output channel."""
@@ -316,6 +351,10 @@ class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
     def over_sources(self, values: Tensor) -> Tensor:
         """(in, 1, 1, 1), with groups (groups, in per group, 1, 1, 1)."""
         return super().over_nodes(values)
+
+    def inputs_last(self, weight: Tensor) -> Tensor:
+        """(groups, out per group, kernel..., in per group); stored as (in, out per group, ...)."""
+        return weight.unflatten(0, (self.groups, -1)).movedim(1, -1)
 
     def apply_weight(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any

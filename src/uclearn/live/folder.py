@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from uclearn.live.learner import Learner
 
 FORMAT = "uclearn.learner"
-VERSION = 1
+VERSION = 2
 MARKER_NAME = "learner.json"
 JOURNAL_NAME = "journal.jsonl"
 
@@ -119,7 +119,7 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
         example=state["example"],
         plan=Plan(**state["plan"]),
         loss=_loss(state, loss),
-        **state["settings"],
+        **_settings(state),
     )
     if state["state"] is not None:
         learner.method.load_state_dict(state["state"])
@@ -131,6 +131,25 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     learner.note = note
     learner._continues[folder.resolve()] = before
     return learner
+
+
+_DEFAULTS_OF_1: dict[str, dict[str, Any]] = {
+    "ucl": {"hold": "weights", "beta": 0.01, "sigma": None, "lr_sigma": None},
+}
+"""What settings of methods meant that a folder of version 1 does not name, where they have changed
+since."""
+
+
+def _settings(state: dict[str, Any]) -> dict[str, Any]:
+    """The settings of the method, as the folder meant them."""
+    own: dict[str, Any] = state["settings"]
+    method = state["method"].split("+")[0]
+    if state["version"] >= 2 or method not in _DEFAULTS_OF_1:
+        return own
+    meant = {**_DEFAULTS_OF_1[method], **own}
+    if method == "ucl" and meant["sigma"] is None:
+        meant.setdefault("ratio", 0.5)
+    return meant
 
 
 def state_of(learner: Learner) -> dict[str, Any]:

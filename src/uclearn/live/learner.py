@@ -54,8 +54,8 @@ class Learner:
             adds an output layer, without heads one output layer serves all.
         method: name of the method, such as `"ucl"`, `"ewc"` or `"ucl+replay"`.
         example: a small batch of inputs; None: taken from the first data.
-        plan: how long and how fast to train; with `precision="auto"` each update is computed in
-            what the machine is best at, and the journal says in what.
+        plan: how long and how fast to train; None: 20 epochs in which the learning rate falls to
+            0, in the precision that the machine is best at; the journal says in which.
         loss: per-example loss of (outputs, targets); None: cross-entropy for labels, squared error
             for numbers.
         settings: of the method, as `beta=0.01`; with a wrapper each goes to the part that has it.
@@ -81,7 +81,7 @@ class Learner:
         **settings: Any,
     ) -> None:
         self.method_name, self.settings = method, settings
-        self.plan = Plan() if plan is None else plan
+        self.plan = Plan(schedule="cosine", precision="auto") if plan is None else plan
         self.loss = loss
         self.tasks: dict[str, TaskRecord] = {}
         """What was learned, by name, oldest first."""

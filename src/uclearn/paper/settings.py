@@ -79,7 +79,8 @@ def ucl(name: str) -> Values:
     """UCL's settings for a benchmark of the paper."""
     row = TABLE[name]
     source = PROGRAM if row.own else NOT_FOR_THIS
-    values = of("ucl", SUPPLEMENT, beta=row.beta) | of("ucl", SECTION_3, sampling="weight")
+    values = of("ucl", SUPPLEMENT, beta=row.beta)
+    values |= of("ucl", SECTION_3, sampling="weight", hold="weights")
     if row.sigma is None:
         return (
             values
@@ -187,8 +188,9 @@ def _vcl_training(name: str) -> tuple[int, int]:
 RL: dict[str, Values] = {
     "ucl": of("ucl", SECTION_RL, beta=5e-6)
     | of("ucl", f"{PROGRAM}, which has 0.06 elsewhere; the paper does not say", sigma=0.1)
-    | of("ucl", SECTION_3, sampling="weight", means="keep", ratio=None)
-    | of("ucl", f"{PROGRAM}: weight 1 from the first task on", alpha=1.0),
+    | of("ucl", SECTION_3, sampling="weight", hold="weights", means="keep", ratio=None)
+    | of("ucl", f"{PROGRAM}: weight 1 from the first task on", alpha=1.0)
+    | of("ucl", f"{PROGRAM}: that of the means", lr_sigma=None),
     "ewc": of("ewc", SECTION_RL, strength=10.0)
     | of("ewc", f"{OURS}: exact, from -log pi; the paper does not say", fisher_batch=None)
     | of("ewc", f"{OURS}: as in supervised learning", merge="mean"),
@@ -268,8 +270,36 @@ def for_digits(name: str, method: str, wrappers: Sequence[str]) -> Values:
     return values
 
 
+_UNTUNED = f"{OURS}: what nobody has to choose"
+
+
+def default(name: str, method: str, wrappers: Sequence[str]) -> Values:
+    """What somebody gets who tunes nothing: methods by rule, one plan, the benchmark's network."""
+    values = of("plan", _UNTUNED, epochs=20, batch_size=256, lr=0.001)
+    if name in TABLE:
+        values |= of("network", SECTION_4, hidden=TABLE[name].hidden)
+    else:
+        values |= of("network", _PLAN, hidden=(200, 200))
+        values |= of("plan", _PLAN, epochs=15, batch_size=64, lr=0.003)
+    if method == "hat":
+        values |= of("plan", f"{OURS}: gates need plain gradients", optimizer="sgd", lr=0.05)
+    if "vcl" in (method, *wrappers) or "coreset" in wrappers:
+        for part in (method, *wrappers):
+            values |= _without_rule(name, part)
+    return values | of("plan", _UNTUNED, schedule="cosine", precision="auto")
+
+
+def _without_rule(name: str, part: str) -> Values:
+    """VCL and coresets have no rules: what the other presets have."""
+    if name not in TABLE:
+        return _COMMON.get(part, {})
+    known = {"vcl": vcl, "coreset": coreset}
+    return known[part](name) if part in known else {}
+
+
 _COMMON: dict[str, Values] = {
-    "ucl": of("ucl", _SWEEP, ratio=0.5, means="draw"),
+    "ucl": of("ucl", SECTION_3, hold="weights")
+    | of("ucl", _SWEEP, sigma=None, ratio=0.5, means="draw"),
     "vcl": of("vcl", _SIZE, samples=5, start_epochs=15, start_batch_size=64),
     "hat": of("plan", _SWEEP, optimizer="sgd", lr=0.2) | of("hat", _SWEEP, strength=0.75),
     "lwf": of("lwf", _SWEEP, strength=0.3),

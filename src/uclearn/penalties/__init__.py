@@ -1,12 +1,13 @@
 """The penalties as pure functions: tensors in, a differentiable scalar out.
 
-`ucl` has UCL's: `hold` (eq. 4: drift, eq. 5: freeze) and `spread` (term b and eq. 6); `quadratic`
-is that of EWC, SI, MAS and RWalk, `kl` that of VCL. Each comes in a second form that only adds its
+`ucl` has UCL's: `hold` (eq. 4: drift, eq. 5: freeze) and `spread` (term b and eq. 6), `outputs` has
+eq. (4) measured by what nodes say; `quadratic` is that of EWC, SI, MAS and RWalk, `kl` that of VCL. Each comes in a second form that only adds its
 closed-form gradient in place.
 """
 
 from uclearn.penalties.closed_form import known_gradient
 from uclearn.penalties.kl import add_kl_gradients, kl, kl_and_gradients
+from uclearn.penalties.outputs import Given, Moved, output_drift
 from uclearn.penalties.quadratic import (
     add_quadratic_gradient,
     quadratic,
@@ -25,7 +26,9 @@ from uclearn.penalties.ucl import (
 )
 
 __all__ = [
+    "Given",
     "Grip",
+    "Moved",
     "add_hold_gradient",
     "add_kl_gradients",
     "add_quadratic_gradient",
@@ -35,6 +38,7 @@ __all__ = [
     "kl",
     "kl_and_gradients",
     "known_gradient",
+    "output_drift",
     "quadratic",
     "quadratic_and_gradient",
     "quadratic_value",

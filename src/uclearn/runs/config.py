@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from uclearn.session import Journal, Observer
     from uclearn.tasks.sources.dataset import DataSet
 
-Preset = Literal["best", "paper"]
+Preset = Literal["default", "best", "paper"]
 PRESETS: tuple[str, ...] = get_args(Preset)
 LARGEST_SEED = 2**31 - 1
 
@@ -152,6 +152,10 @@ def first_problem(error: ValidationError, place: str = "") -> str:
     return f"`{path}`: {wrong}, got {shown}."
 
 
+def _with_later(part: str, settings: object) -> object:
+    return {**ADDED_LATER.get(part, {}), **settings} if isinstance(settings, Mapping) else settings
+
+
 def _is_plain(hint: Any) -> bool:
     if get_origin(hint) in (Union, types.UnionType):
         return all(_is_plain(member) for member in get_args(hint))
@@ -189,6 +193,8 @@ class Configuration(Settings):
     def _typed_settings(cls, value: object, info: ValidationInfo) -> Settings:
         if "method" not in info.data:  # refused already; that is the error to show
             return Settings()
+        if isinstance(value, Mapping):  # a run that is older than a setting had its value of then
+            value = {part: _with_later(part, own) for part, own in value.items()}
         return validated(method_settings(info.data["method"]), value)
 
     def kind_of_run(self) -> Any:
@@ -226,8 +232,9 @@ class Configuration(Settings):
     def document(self) -> dict[str, Any]:
         """As it stands in config.json."""
         document: dict[str, Any] = self.model_dump(mode="json")
-        for part in ADDED_LATER.keys() & document.keys():
-            document[part] = without_later_defaults(part, document[part])
+        for home in (document, document["settings"]):
+            for part in ADDED_LATER.keys() & home.keys():
+                home[part] = without_later_defaults(part, home[part])
         return document
 
     def to_json(self) -> str:

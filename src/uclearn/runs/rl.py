@@ -135,11 +135,13 @@ class RLConfig(Configuration):
 
 def preset(name: str, method: str, which: str = "paper") -> Values:
     """What a preset says, by dotted key, each value with its source; `best` is the same as `paper`
-    until something better is found. The plan's and the policy's defaults are the paper's."""
+    until something better is found, `default` has methods by rule. The plan's and the policy's
+    defaults are the paper's."""
     check_preset(which)
     values: Values = {}
     for part in parts(method):
-        values |= published.RL.get(part, {})
+        if which != "default":
+            values |= published.RL.get(part, {})
         values |= announced(part, "rl")
     return values
 

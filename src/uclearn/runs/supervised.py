@@ -1,8 +1,9 @@
 """Supervised learning as a kind of run: its configuration, and the presets its values come from.
 
-`paper` follows the paper to the letter, and its authors' program where the paper is silent. `best`
-starts from there and takes what we found to be better. What neither the paper nor the program has
-(the digits; MAS, RWalk, LwF, joint training, replay) is ours in both, and says so.
+`default` takes the settings of methods by rule, the same everywhere, as somebody would who tunes
+nothing. `paper` follows the paper to the letter, and its authors' program where the paper is
+silent. `best` starts from there and takes what we found to be better. What neither the paper nor
+the program has (the digits; MAS, RWalk, LwF, joint training, replay) is ours in both, and says so.
 """
 
 from __future__ import annotations
@@ -174,13 +175,13 @@ _PUBLISHED = {
 }
 
 
-def preset(name: str, method: str, which: str = "best") -> Values:
+def preset(name: str, method: str, which: str = "default") -> Values:
     """What a preset says, by dotted key, each value with its source.
 
     Args:
         name: of the benchmark.
         method: such as `ucl` or `vcl+coreset`.
-        which: `best` or `paper`.
+        which: `default`, `best` or `paper`.
 
     >>> preset("permuted-mnist", "ucl", "paper")["ucl.beta"]
     (0.03, 'paper, supplement 5.1.1')
@@ -193,6 +194,8 @@ def preset(name: str, method: str, which: str = "best") -> Values:
         said |= announced(part, name)
     if name not in BENCHMARKS.ours:
         return said | _announced(chosen, (own, *wrappers))
+    if which == "default":
+        return published.default(name, own, wrappers) | said
     if name not in TABLE:
         return for_digits(name, own, wrappers) | said
     values = published.plan(name, own) | published.network(name, own)
@@ -238,7 +241,7 @@ SUPERVISED = Kind(
         "data": DataSettings,
     },
     preset=preset,
-    default_preset="best",
+    default_preset="default",
     shrink=shrink_epochs,
     check_method=parts,
     absent_data=lambda config, folder: absent_data(config.benchmark, folder),

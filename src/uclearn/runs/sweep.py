@@ -43,7 +43,9 @@ Space = Mapping[str, Range | Choice]
 """By dotted key what may be tried."""
 
 
-def default_space(benchmark: str, method: str, preset: str = "best") -> dict[str, Range | Choice]:
+def default_space(
+    benchmark: str, method: str, preset: str = "default"
+) -> dict[str, Range | Choice]:
     """What is searched for a method unless it is said otherwise.
 
     >>> list(default_space("permuted-mnist", "ewc"))
@@ -149,7 +151,7 @@ def candidates(
     method: str,
     grid: Grid,
     *,
-    preset: str = "best",
+    preset: str = "default",
     seeds: int = 1,
     tasks: int | None = FIRST_TASKS,
     overrides: Mapping[str, Any] | None = None,

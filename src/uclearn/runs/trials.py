@@ -38,7 +38,7 @@ class Tuning:
     method: str
     space: Space = field(default_factory=dict)
     """Empty: the method's default, see `uclearn.runs.sweep`."""
-    preset: str = "best"
+    preset: str = "default"
     tasks: int | None = FIRST_TASKS
     """Judged by the first so many; None: by all, which nobody can do who learns one by one."""
     seeds: int = 1

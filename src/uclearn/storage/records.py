@@ -33,6 +33,7 @@ SCHEMA = 1
 ADDED_LATER: dict[str, dict[str, Any]] = {
     "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
     "data": {"copies": None},
+    "ucl": {"hold": "weights", "silence_idle": False},
 }
 """Settings that are newer than runs that exist, by part of a configuration, with the values that
 those runs had."""

@@ -39,6 +39,15 @@ class Wrapper(Method):
         """The inner method's network."""
         return self.method.model
 
+    @property
+    def steps(self) -> int | None:  # type: ignore[override]
+        """As the inner method has it."""
+        return self.method.steps
+
+    @steps.setter
+    def steps(self, steps: int | None) -> None:
+        self.method.steps = steps
+
     def begin_task(self, task: Task) -> Task:
         """As the inner method."""
         return self.method.begin_task(task)

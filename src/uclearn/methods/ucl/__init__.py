@@ -14,14 +14,15 @@ and eq. (4) pulls towards the initial means with weight alpha.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError
+from uclearn.choices import check_choice
+from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import GaussianLayer, Noise, NoiseKind, Sampling, convert, export, survey
 from uclearn.gaussian.convert import Means
 from uclearn.methods.contract import Inputs, Losses, Step, StepFields, as_step, groups_apart, lent
@@ -35,11 +36,30 @@ from uclearn.methods.parts.wrapper import (
     running_on,
 )
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
-from uclearn.methods.ucl.penalty import GaussianAnchor, LayerAnchor, NormAnchor, UCLPenalty, grow
+from uclearn.methods.ucl.penalty import (
+    GaussianAnchor,
+    LayerAnchor,
+    NormAnchor,
+    OutputAnchor,
+    UCLPenalty,
+    grow,
+)
+from uclearn.methods.ucl.rules import (
+    NOISE,
+    Auto,
+    beta_by_rule,
+    evened,
+    lr_sigma_by_rule,
+    sigma_by_rule,
+)
+from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather
 from uclearn.networks import head_names, run_trunk
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 from uclearn.topology import Topology, trace
+
+
+Hold = Literal["outputs", "weights"]
 
 
 class UCL(DrawsWeights):
@@ -49,19 +69,30 @@ class UCL(DrawsWeights):
         model: any network of Linear, Conv, Embedding and normalisation layers; copied.
         example: a small batch of inputs, to find out which nodes feed which weights (a tuple for
             several arguments).
+        hold: what eq. (4) keeps: `"outputs"`, what nodes say to what they have been given (see
+            `uclearn.penalties.outputs`), or `"weights"`, the weights themselves, as in the paper.
         beta: how fast uncertainty moves; larger forgets more gracefully and learns more freely.
-        sigma: one initial standard deviation for all layers (the paper's 0.06), or
-        ratio: the share of each layer's initial variance given to noise. Without either: 0.5.
+            `"auto"`, as for sigma and lr_sigma: by rule (see `uclearn.methods.ucl.rules`).
+        sigma: one initial standard deviation for all layers (the paper's 0.06), by rule a share of
+            the size of each layer's weights; or None, and
+        ratio: the share of each layer's initial variance given to noise.
         means: `"keep"` the model's weights, or `"draw"` new ones as He does, leaving room for
             the noise.
         alpha: weight of eq. (4) towards the initial means while the first task is learned.
-        lr_sigma: learning rate of the uncertainties; None: that of the means.
+        lr_sigma: learning rate of the uncertainties; None: that of the means; by rule 10 / steps of
+            a task: a loop of your own says them (`method.steps = epochs * len(loader)`), else
+            they are taken from the task before.
         sampling: `"local"` (fresh noise for each example, cheaper, often better) or `"weight"`
             (the paper's: one draw of the weights per batch).
         noisy_bias: biases have an uncertainty too (the paper's count of parameters has them).
-        upper_freeze: a weight is also held by the node that feeds it (eq. 4).
+        upper_freeze: a weight is also held by the node that feeds it (eq. 4); like eq. (5), of
+            `hold="weights"` only.
         freeze: eq. (5).
         inflate: eq. (6).
+        silence_idle: with `hold="outputs"`: when a task ends, weights from inputs of a layer that
+            have been 0 in everything seen so far become 0, so that a node that wakes up later is
+            not heard through weights that nobody asked for. Not for a network that knows more than
+            UCL has seen, such as a pretrained one.
         plain: qualified names of modules that stay plain and are not held, such as heads.
         batch_norm: running statistics of batch norms: `"shared"` by all tasks, kept
             `"per-task"`, or `"frozen"` after the first task.
@@ -98,36 +129,41 @@ class UCL(DrawsWeights):
     drift_weight: Tensor
     freeze_weight: Tensor
     tasks_done: Tensor
+    steps_taken: Tensor
 
     def __init__(
         self,
         model: nn.Module,
         example: Any,
         *,
-        beta: float = 0.01,
-        sigma: float | None = None,
+        hold: Hold = "outputs",
+        beta: float | Auto = "auto",
+        sigma: float | Auto | None = "auto",
         ratio: float | None = None,
         means: Means = "keep",
         alpha: float = 0.01,
-        lr_sigma: float | None = None,
+        lr_sigma: float | Auto | None = "auto",
         sampling: Sampling = "local",
         noisy_bias: bool = False,
         upper_freeze: bool = True,
         freeze: bool = True,
         inflate: bool = True,
+        silence_idle: bool = False,
         plain: Iterable[str] = (),
         batch_norm: BatchNormStatistics = "shared",
         noise: NoiseKind = "table",
         closed_form: bool = False,
         seed: int = 0,
     ) -> None:
-        _check_settings(beta, alpha, lr_sigma)
+        _check_settings(hold, beta, alpha, lr_sigma)
         plain = (*plain, *head_names(model))
         stream = Noise(seed, kind=noise)
+        if sigma == "auto" and ratio is None and means == "draw":
+            ratio = NOISE
         converted = convert(
             model,
-            sigma=sigma,
-            ratio=0.5 if sigma is None and ratio is None else ratio,
+            sigma=_start(sigma, ratio),
+            ratio=ratio,
             means=means,
             sampling=sampling,
             noisy_bias=noisy_bias,
@@ -137,8 +173,11 @@ class UCL(DrawsWeights):
         )
         super().__init__(converted, copied=True)
         self.noise = stream
-        self.beta, self.alpha, self.lr_sigma = beta, alpha, lr_sigma
+        self.hold, self.alpha, self.lr_sigma = hold, alpha, lr_sigma
+        self._beta_by_rule = beta == "auto"
+        self.beta = 0.0 if beta == "auto" else beta  # by rule: follows from where layers started
         self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
+        self.silence_idle = silence_idle
         self.closed_form = closed_form
 
         found = survey(self.model, plain)
@@ -150,13 +189,20 @@ class UCL(DrawsWeights):
         }
         self._opaque = found.opaque
         self.topology = self._trace(example)
+        anchor = OutputAnchor if hold == "outputs" else GaussianAnchor
         self.held = nn.ModuleList(
-            [GaussianAnchor(layer) for layer in self._layers.values()]
+            [anchor(layer) for layer in self._layers.values()]
             + [NormAnchor(norm) for norm in self._norms.values()]
         )
         self.register_buffer("drift_weight", torch.tensor(float(alpha)))
         self.register_buffer("freeze_weight", torch.tensor(0.0))
         self.register_buffer("tasks_done", torch.tensor(0))
+        if lr_sigma == "auto":
+            # (2,): of the task before, and so far of the present one
+            self.register_buffer("steps_taken", torch.zeros(2, dtype=torch.int64))
+        self._recent = RecentCalls()
+        if hold == "outputs":
+            self._recent.listen_to(self.model)
         self.statistics = RunningStatistics(self.model, batch_norm)
         self._guard = ModuleGuard(self, {**self._layers, **self._norms})
         # the hook is handed its module: a copy of this method must not reach back to it
@@ -173,7 +219,10 @@ class UCL(DrawsWeights):
         """
         rhos = (rho for layer in self._layers.values() for rho in (layer.rho, layer.rho_bias))
         spreads = (rho for rho in rhos if rho is not None)
-        return groups_apart(self.model, spreads, lr, self.lr_sigma)
+        lr_sigma = self.lr_sigma
+        if lr_sigma == "auto":
+            lr_sigma = lr_sigma_by_rule(self.steps or int(self.steps_taken[0]))
+        return groups_apart(self.model, spreads, lr, lr_sigma)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """Eq. (4) + eq. (5) + beta eq. (6), divided by the examples behind one move of the
@@ -184,6 +233,8 @@ class UCL(DrawsWeights):
         several processes whose gradients are averaged each adds `penalty(batch_size=all)`.
         """
         scale = 1 / self._batch_size(as_step(step, given))
+        if torch.is_grad_enabled() and not self.closed_form:
+            self._count_step()
         parameters: list[Tensor] = []
         gradients: list[Tensor] = []
         total = torch.zeros((), device=self.drift_weight.device)
@@ -200,6 +251,7 @@ class UCL(DrawsWeights):
         if not self.closed_form:
             return
         scale = 1 / self._batch_size(as_step(step, given))
+        self._count_step()
         with torch.no_grad():
             self._penalty.add_gradients(scale, self.beta, self.inflate)
 
@@ -209,9 +261,19 @@ class UCL(DrawsWeights):
         """Freeze means and uncertainties as what the next task must not forget."""
         self._guard.check()
         require_finite_weights(self.model.named_parameters())
+        if inputs is not None:
+            inputs = list(inputs)  # gone through more than once
+        sums = self._look_at_inputs(task, inputs)
         self.statistics.settle(self.model, task, inputs)
+        for held, new in zip(self._output_anchors(), sums, strict=True):
+            held.seen.add_task(new)
+            if self.silence_idle:
+                held.silence_idle()
         for held in self._all_held():
             held.remember()
+        self._recent.clear()
+        if self.lr_sigma == "auto" and self.steps_taken[1] > 0:
+            self.steps_taken.copy_(torch.stack([self.steps_taken[1], torch.tensor(0)]))
         self.drift_weight.fill_(1.0)
         self.freeze_weight.fill_(1.0)
         self.tasks_done += 1
@@ -227,7 +289,7 @@ class UCL(DrawsWeights):
 
     def export(self) -> nn.Module:
         """An ordinary network of the original classes, with the mean weights."""
-        return export(self.model).eval()
+        return RecentCalls.left_alone(export(self.model)).eval()
 
     def sigmas(self) -> dict[str, Tensor]:
         """Per layer the uncertainty of each node, (nodes,)."""
@@ -265,6 +327,30 @@ class UCL(DrawsWeights):
             assert isinstance(held, LayerAnchor)
             yield held
 
+    def _output_anchors(self) -> list[OutputAnchor]:
+        return [held for held in self._all_held() if isinstance(held, OutputAnchor)]
+
+    def _look_at_inputs(self, task: Task | None, inputs: Inputs) -> list[list[Tensor]]:
+        """What each layer is given in the task that ends."""
+        anchors = self._output_anchors()
+        if not anchors:
+            return []
+        head = int(self.tasks_done) if task is None else task.index
+        calls = forward_calls(self.model, task, inputs, self._recent, head)
+        layers = [held.layer for held in anchors]
+        sums = gather(self.model, layers, [held.seen for held in anchors], calls)
+        if not any(bool(count > 0) for count, *_ in sums):
+            raise TaskError(
+                "UCL looks at what its layers were given in the task that ends, but there was "
+                "none: no `task`, no `inputs`, and the model was not called in training mode. Pass "
+                "batches of the task's inputs, `method.end_task(inputs=[x1, x2, ...])`."
+            )
+        return sums
+
+    def _count_step(self) -> None:
+        if self.lr_sigma == "auto":
+            self.steps_taken[1] += 1
+
     def _restore(self) -> None:
         """Follow what the state says: after the end of a task and after loading one."""
         self.statistics.follow(self.model, int(self.tasks_done))
@@ -272,6 +358,12 @@ class UCL(DrawsWeights):
 
     def _tighten(self) -> None:
         """Work out, from what is remembered, how firmly each weight is held."""
+        if self._beta_by_rule:
+            gaussian = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
+            starts = [held.start() for held in gaussian]
+            self.beta = beta_by_rule(starts)
+            for held, start in zip(gaussian, starts, strict=True):
+                held.even = evened(start, self.beta)
         layers = dict(zip([*self._layers, *self._norms], self._all_held(), strict=True))
         strengths = torch.cat([layers[name].strength() for name in self._layers])
         for name, held in layers.items():
@@ -299,13 +391,26 @@ class UCL(DrawsWeights):
         return result
 
 
-def _check_settings(beta: float, alpha: float, lr_sigma: float | None) -> None:
+def _start(
+    sigma: float | Auto | None, ratio: float | None
+) -> float | Callable[[GaussianLayer], float] | None:
+    """By hand, by rule, or left to `ratio`."""
+    if sigma != "auto":
+        return sigma
+    return sigma_by_rule if ratio is None else None
+
+
+def _check_settings(
+    hold: Hold, beta: float | Auto, alpha: float, lr_sigma: float | Auto | None
+) -> None:
+    check_choice("hold", hold, get_args(Hold))
     moves = "It weighs the term that moves the uncertainties; the paper uses 0.00001 to 0.03."
-    check_setting("beta", beta, moves)
+    if beta != "auto":
+        check_setting("beta", beta, moves)
     pulls = "It weighs the pull towards the initial means while the first task is learned"
     check_setting("alpha", alpha, f"{pulls}; the paper uses 0.01 to 5.")
-    if lr_sigma is not None and not lr_sigma > 0:
+    if lr_sigma is not None and lr_sigma != "auto" and not lr_sigma > 0:
         raise SettingError(
             f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
-            "uncertainties; None takes that of the means."
+            "uncertainties; None takes that of the means, 'auto' suits the length of tasks."
         )

@@ -21,8 +21,19 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.layers import softplus_inverse
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.batch_norm import tracking_norms
+from uclearn.methods.ucl.rules import Start
+from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls
-from uclearn.penalties import Grip, add_hold_gradient, hold, spread_and_gradient, spread_gradient
+from uclearn.penalties import (
+    Given,
+    Grip,
+    Moved,
+    add_hold_gradient,
+    hold,
+    output_drift,
+    spread_and_gradient,
+    spread_gradient,
+)
 from uclearn.sizes import SMALL_ANCHOR
 
 
@@ -103,6 +114,10 @@ class LayerAnchor(nn.Module):
         """The uncertainties that the layer has."""
         return []
 
+    def output_term(self, scale: float) -> Term | None:
+        """Eq. (4) measured by what the nodes say, times `scale`; None: it is not measured so."""
+        return None
+
     @torch.no_grad()
     def remember(self) -> None:
         """Keep the weights as they are now."""
@@ -124,6 +139,8 @@ class GaussianAnchor(LayerAnchor):
         if layer.sigma_bias is not None:
             self.register_buffer("sigma_bias", layer.sigma_bias.detach().clone())
         self.register_buffer("initial", layer.sigma.detach()[0].clone())
+        self.even = 1.0
+        """What the outputs' eq. (4) is multiplied by (`uclearn.methods.ucl.rules.evened`)."""
 
     @property
     def layer(self) -> GaussianLayer:
@@ -131,6 +148,10 @@ class GaussianAnchor(LayerAnchor):
         layer = self._layer[0]
         assert isinstance(layer, GaussianLayer)
         return layer
+
+    def start(self) -> Start:
+        """Where the layer started."""
+        return Start(float(self.initial), self.layer.inputs_last(self.weight)[0, 0].numel())
 
     def strength(self) -> Tensor:
         """(nodes,) sigma_init / sigma'."""
@@ -162,6 +183,58 @@ class GaussianAnchor(LayerAnchor):
             self.sigma_bias.copy_(self.layer.sigma_bias)
 
 
+class OutputAnchor(GaussianAnchor):
+    """A Gaussian layer that is held to what its nodes say to what they have been given."""
+
+    def __init__(self, layer: GaussianLayer) -> None:
+        super().__init__(layer)
+        self.seen = SeenInputs(layer)
+        self._given: Given | None = None
+        self._node = self.sigma  # (groups, nodes per group) squared strength, once tightened
+
+    def tighten(
+        self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
+    ) -> None:
+        """Weights and biases are held together; which node feeds a weight is in what was seen."""
+        self.anchored = []
+        self._given = self.seen.given()
+        groups = self.layer.inputs_last(self.weight).shape[0]
+        self._node = (self.strength().square() * drift * self.even).view(groups, -1)
+
+    def output_term(self, scale: float) -> Term | None:
+        """Of weight and bias, whichever of them is trained."""
+        layer, given = self.layer, self._given
+        weight, bias = layer.weight, layer.bias
+        if given is None or not weight.requires_grad:
+            return None
+        held = bias is not None and bias.requires_grad
+        moved = layer.inputs_last(weight) - layer.inputs_last(self.weight)
+        moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
+        moved_bias = (bias - self.bias).view_as(self._node) if held else None
+        value, pull = output_drift(Moved(moved, moved_bias), given, self._node * scale)
+        if pull.bias is None:
+            return Term([weight], value, [self._as_stored(pull.weight)])
+        gradients = [self._as_stored(pull.weight), pull.bias.flatten()]
+        return Term([weight, bias], value, gradients)
+
+    @torch.no_grad()
+    def silence_idle(self) -> None:
+        """Weights from inputs that have never said anything become 0: what the layer makes of all
+        that it was given does not change, and whoever speaks up later is not heard at once."""
+        if not self.seen.words:
+            view = self.layer.inputs_last(self.layer.weight)
+            view.mul_(~self.seen.idle().view(len(view), *(1,) * (view.dim() - 2), -1))
+
+    def _as_stored(self, gradient: Tensor) -> Tensor:
+        """In the shape of the weight, from (groups, nodes, positions, inputs)."""
+        if gradient.numel() == gradient.shape[1] * gradient.shape[3]:
+            return gradient.view_as(self.layer.weight)  # rows are nodes, as they are
+        stored = torch.empty_like(self.layer.weight)
+        view = self.layer.inputs_last(stored)
+        view.copy_(gradient.reshape(view.shape))
+        return stored
+
+
 class NormAnchor(LayerAnchor):
     """A normalisation: its scale and shift belong to the nodes that arrive, like their biases."""
 
@@ -174,7 +247,7 @@ class NormAnchor(LayerAnchor):
 class Term(NamedTuple):
     """A part of the penalty: the parameters that it is on, its value, its gradients."""
 
-    parameters: Sequence[Tensor]
+    parameters: Sequence[nn.Parameter]
     value: Tensor
     gradients: Sequence[Tensor]
 
@@ -187,7 +260,8 @@ class UCLPenalty:
     """
 
     def __init__(self, anchors: Iterable[LayerAnchor]) -> None:
-        anchors = list(anchors)
+        self._anchors = list(anchors)
+        anchors = self._anchors
         anchored = [each for anchor in anchors for each in anchor.anchored]
         sigmas = [sigma for anchor in anchors for sigma in anchor.sigmas()]
         self._fused = FusedPenalty(anchored, sigmas)
@@ -198,6 +272,7 @@ class UCLPenalty:
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
         """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
+        yield from self._output_terms(scale)
         if (whole := self._fused.term((scale, beta, inflate))) is not None:
             yield whole
             return
@@ -212,6 +287,9 @@ class UCLPenalty:
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
+        for term in self._output_terms(scale):
+            for parameter, gradient in zip(term.parameters, term.gradients, strict=True):
+                gradient_of(parameter).add_(gradient)
         if self._fused.add_gradients((scale, beta, inflate)):
             return
         for parameters, mean, anchor, grip in self._pulled():
@@ -225,6 +303,10 @@ class UCLPenalty:
         for rhos, rho, previous in self._spread():
             gradient = spread_gradient(F.softplus(rho), previous, inflate=inflate)
             _add(gradient.mul_(rho.sigmoid()).mul_(beta * scale), rhos)
+
+    def _output_terms(self, scale: float) -> Iterator[Term]:
+        terms = (anchor.output_term(scale) for anchor in self._anchors)
+        return (term for term in terms if term is not None)
 
     def _pulled(self) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor, Grip]]:
         """What is trained now: parameters, and their mean, anchor and grip, as one or blocks."""
@@ -382,8 +464,15 @@ def grow(method: Any, growth: Any) -> None:
                 setattr(held, name, growth.extended(held.layer, name, anchor))
         if isinstance(held, GaussianAnchor):
             _free_nodes(held, growth)
+        if isinstance(held, OutputAnchor):
+            places = growth.of(held.layer).features.to(held.sigma.device)
+            held.seen = held.seen.widened(held.layer, places, NEW)
     method.statistics.per_task = _statistics(method, growth)
     method.retrace(growth.example)
+
+
+NEW = -1
+"""As `uclearn.surgery.resize` marks what was not there before."""
 
 
 def _free_nodes(held: GaussianAnchor, growth: Any) -> None:

@@ -1,0 +1,107 @@
+"""Settings by rule: what `"auto"` comes to.
+
+With Adam a step moves rho by about `lr_sigma`, whatever the gradient, so a node's log sigma can go
+`lr_sigma * steps` at most in a task. That way must not depend on how long a task is trained:
+
+    lr_sigma = REACH / steps of a task
+
+Noise is measured by what it disturbs, so that finished weights keep what they know:
+
+    sigma = sqrt(NOISE) * root mean square of the layer's weights
+
+Where sigma comes to rest, the loss's curvature h_i along the weights of node i and the pull of term
+(b) and eq. (6) balance: sigma_i^2 (B h_i + beta/sigma'^2 + beta) = 2 beta for batches of B. Its
+strength s_i^2 = sigma_init^2 / sigma_i^2 grows by sigma_init^2 B h_i / (2 beta), and eq. (4), divided
+by B, then weighs a change of the n weights of the node by h_i sigma_init^2 n / (2 beta) when what
+the node is given has unit size (`uclearn.penalties.outputs`): a second-order picture of the old
+tasks' loss, times that factor. The batch size has gone, and the factor should be the same for every
+network:
+
+    beta = sigma_init^2 n / (2 CAUTION)
+
+averaged over layers (geometrically); what a layer differs from that is made up by its weight in
+eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a picture of the near
+neighbourhood only, hence more.
+
+All three numbers were chosen on digits, Split MNIST and the small notMNIST (docs/findings.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Literal, NamedTuple
+
+import torch
+
+from uclearn.gaussian import GaussianLayer
+from uclearn.gaussian.convert import initial_sigma
+
+Auto = Literal["auto"]
+
+REACH = 10.0
+NOISE = 0.1
+CAUTION = 100.0
+STEPS = 1000
+"""What a task is taken to have while nobody has said and none has been learned."""
+
+
+def sigma_by_rule(layer: GaussianLayer) -> float:
+    """`sqrt(NOISE)` of the root mean square of the layer's weights; where they are all zero, of
+    what He would give them.
+
+    >>> from uclearn.gaussian import GaussianLinear
+    >>> layer = GaussianLinear(4, 2)
+    >>> _ = torch.nn.init.constant_(layer.weight, 0.5)
+    >>> round(sigma_by_rule(layer), 4)
+    0.1581
+    """
+    size = float(layer.weight.detach().double().square().mean().sqrt())
+    return math.sqrt(NOISE) * size if size > 0 else initial_sigma(layer, None, NOISE)
+
+
+def lr_sigma_by_rule(steps: int | None) -> float:
+    """`REACH / steps`.
+
+    >>> lr_sigma_by_rule(200)
+    0.05
+    """
+    return REACH / (steps or STEPS)
+
+
+class Start(NamedTuple):
+    """Where a layer starts."""
+
+    sigma: float
+    inputs: int
+    """Weights of a node."""
+
+    @property
+    def spread(self) -> float:
+        """sigma_init^2 n / 2: the share of He's variance that is noise."""
+        return self.sigma**2 * self.inputs / 2
+
+
+def start_of(layer: GaussianLayer) -> Start:
+    """Where a layer starts that nothing has moved yet."""
+    view = layer.inputs_last(layer.weight.detach())
+    return Start(float(layer.sigma.detach()[0]), view[0, 0].numel())
+
+
+def beta_by_rule(starts: Iterable[Start]) -> float:
+    """`sigma_init^2 n / (2 CAUTION)`, the geometric mean over layers.
+
+    >>> round(beta_by_rule([Start(math.sqrt(2 * 0.1 / 400), 400)]), 6)
+    0.001
+    """
+    logs = [math.log(start.spread) for start in starts]
+    return math.exp(sum(logs) / len(logs)) / CAUTION
+
+
+def evened(start: Start, beta: float) -> float:
+    """What a layer's eq. (4) is multiplied by, so that all layers have the same factor.
+
+    >>> round(evened(Start(math.sqrt(2 * 0.1 / 400), 400), 0.002), 6)
+    2.0
+    """
+    return CAUTION * beta / start.spread

@@ -1,0 +1,265 @@
+"""What UCL remembers of the inputs that each layer was given: enough to say how far a change of its
+weights changes what its nodes say to them (`uclearn.penalties.outputs`).
+
+Of a vector of inputs, with a 1 at its end for the bias, the mean of x x^T is gathered when a task
+ends, in units in which its diagonal is 1 on average, and averaged over tasks. Two thirds of what an
+EWC keeps: blocks on its diagonal no wider than the layer has nodes are no more numbers than the
+layer has weights.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.errors import TaskError
+from uclearn.gaussian import GaussianLayer
+from uclearn.gaussian.layers import GaussianEmbedding
+from uclearn.methods.contract import Inputs, lent
+from uclearn.networks import run
+from uclearn.penalties import Given
+from uclearn.ranks import present
+from uclearn.tasks import FromLoader, iterate
+from uclearn.tasks.task import Task
+
+EXAMPLES = 4096
+"""Of a finished task, spread over all of it, that are looked at: more change the last digits."""
+_NARROWEST = 64
+"""Blocks are at least that wide: below, a product of matrices costs no less."""
+_REMEMBERED_BYTES = 1 << 28
+_REMEMBERED_CALLS = 16
+
+
+class SeenInputs(nn.Module):
+    """Second moments of what one layer was given in finished tasks; all zero before the first.
+
+    Args:
+        layer: whose inputs they are.
+    """
+
+    tasks: Tensor
+    corner: Tensor
+    """(): of the bias's constant input."""
+    edge: Tensor
+    """(groups, inputs): of the constant and each input."""
+    blocks: Tensor
+    """(groups, blocks, width, width), or (1, inputs) for words of an embedding."""
+
+    def __init__(self, layer: GaussianLayer) -> None:
+        super().__init__()
+        view = layer.inputs_last(layer.weight.detach())
+        groups, nodes, inputs = view.shape[0], view.shape[1], view.shape[-1]
+        self.words = isinstance(layer, GaussianEmbedding)
+        count = 1 if self.words else -(-inputs // min(inputs, max(nodes, _NARROWEST)))
+        self.width = -(-inputs // count)
+        zeros = layer.rho.detach().new_zeros
+        self.register_buffer("tasks", torch.tensor(0))
+        self.register_buffer("corner", zeros(()))
+        self.register_buffer("edge", zeros(groups, inputs))
+        shape = (1, inputs) if self.words else (groups, count, self.width, self.width)
+        self.register_buffer("blocks", zeros(shape))
+
+    def sums(self, rows: Tensor) -> list[Tensor]:
+        """Of x x^T over `rows`, (groups, rows, inputs): constant, edge, blocks.
+
+        Args:
+            rows: as `GaussianLayer.inputs_seen` gives them.
+        """
+        count = torch.tensor(float(rows.shape[1]), device=rows.device)
+        if self.words:
+            times = torch.bincount(rows.flatten(), minlength=self.edge.shape[1]).to(self.edge)
+            return [count, times[None], times[None]]
+        rows = rows.to(self.edge.dtype)
+        blocks = torch.zeros_like(self.blocks)
+        for number, part in enumerate(rows.split(self.width, -1)):
+            wide = part.shape[-1]
+            blocks[:, number, :wide, :wide] = part.mT @ part
+        return [count, rows.sum(1), blocks]
+
+    def add_task(self, sums: Sequence[Tensor]) -> None:
+        """A task is over; `sums` of what it gave the layer count like those of any other task."""
+        count, edge, blocks = sums
+        diagonal = blocks if self.words else blocks.diagonal(dim1=-2, dim2=-1)
+        share = 1 / (float(self.tasks) + 1)
+        unit = (diagonal.sum() / len(edge) + count) / (edge.shape[1] + 1)
+        for kept, new in zip((self.corner, self.edge, self.blocks), sums, strict=True):
+            kept.lerp_(new.to(kept) / unit.clamp_min(torch.finfo(kept.dtype).tiny), share)
+        self.tasks += 1
+
+    def given(self) -> Given | None:
+        """The distribution of what was seen; None before the first task."""
+        if self.tasks == 0:
+            return None
+        one = self.corner.sqrt().clamp_min(torch.finfo(self.corner.dtype).tiny)
+        mean = self.edge / one
+        if self.words:  # one-hot vectors: the moments are diagonal as they are
+            return Given(torch.zeros_like(mean), self.blocks.clone(), one)
+        covariance = self.blocks.clone()
+        for number, part in enumerate(mean.split(self.width, -1)):
+            wide = part.shape[-1]
+            covariance[:, number, :wide, :wide] -= part[:, :, None] * part[:, None, :]
+        return Given(mean, covariance, one)
+
+    def idle(self) -> Tensor:
+        """(groups, inputs): which have been 0 in all that was ever seen."""
+        size = self.blocks.diagonal(dim1=-2, dim2=-1).flatten(1)[:, : self.edge.shape[1]]
+        return size == 0
+
+    def widened(self, layer: GaussianLayer, places: Tensor, new: int) -> SeenInputs:
+        """The same for the layer as it has become.
+
+        Args:
+            layer: of one group, or with as many inputs as before.
+            places: (inputs now,) the old place of each, or `new`.
+            new: stands for an input that was not there: it has been 0.
+        """
+        wide = SeenInputs(layer)
+        wide.tasks.copy_(self.tasks)
+        wide.corner.copy_(self.corner)
+        if self.words or self.edge.shape[0] > 1:
+            wide.edge.copy_(self.edge)
+            wide.blocks.copy_(self.blocks)
+            return wide
+        known = (places != new).to(self.edge)
+        old = places.clamp_min(0)
+        whole = torch.block_diag(*self.blocks[0])[old][:, old] * known * known[:, None]
+        wide.edge.copy_(self.edge[:, old] * known)
+        for number, begin in enumerate(range(0, len(places), wide.width)):
+            part = whole[begin : begin + wide.width, begin : begin + wide.width]
+            wide.blocks[0, number, : len(part), : len(part)] = part
+        return wide
+
+
+@torch.no_grad()
+def gather(
+    model: nn.Module, layers: Sequence[GaussianLayer], seen: Sequence[SeenInputs], passes: Passes
+) -> list[list[Tensor]]:
+    """The sums of what each layer is given in some forward passes with the mean weights, over all
+    processes that learn the model.
+
+    Args:
+        model: that holds the layers.
+        layers: to listen to.
+        seen: whose memory the sums are for, in the same order.
+        passes: each a call that runs the model once.
+    """
+    totals: list[list[Tensor]] = [[] for _ in layers]
+
+    def listen(number: int) -> Any:
+        def hear(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+            assert isinstance(layer, GaussianLayer)
+            new = seen[number].sums(layer.inputs_seen(arguments[0]))
+            known = totals[number] or [torch.zeros_like(each) for each in new]
+            totals[number] = [old.add_(each) for old, each in zip(known, new, strict=True)]
+
+        return hear
+
+    hooks = [layer.register_forward_pre_hook(listen(i)) for i, layer in enumerate(layers)]
+    try:
+        with lent(model):
+            for call in passes:
+                call()
+    finally:
+        for hook in hooks:
+            hook.remove()
+    for sums, memory in zip(totals, seen, strict=True):
+        if not sums:  # no pass of this process came by the layer
+            sums += [
+                torch.zeros_like(memory.corner),
+                *map(torch.zeros_like, (memory.edge, memory.blocks)),
+            ]
+        if present().size > 1:
+            present().sum_(sums)
+        if not all(bool(each.isfinite().all()) for each in sums):
+            raise TaskError(
+                "Cannot end the task: what the layers were given is not finite. Look for NaN or "
+                "inf in the data. What earlier tasks left is unchanged."
+            )
+    return totals
+
+
+Passes = Iterable[Any]
+"""Calls without arguments, each a forward pass."""
+
+
+def forward_calls(
+    model: nn.Module, task: Task | None, inputs: Inputs, recent: RecentCalls, head: int
+) -> Iterator[Any]:
+    """Forward passes over a finished task: over `inputs`, or about `EXAMPLES` examples of `task`,
+    or, in a loop that names neither, over what the model was last trained on."""
+    if inputs is not None:
+        for batch in inputs:
+            yield lambda batch=batch: run(model, batch, head)
+    elif task is not None:
+        device = next(model.parameters()).device
+        for prepared in present().dealt(iterate(_sample(task), 256)):
+            placed = prepared.to(device)
+            yield lambda placed=placed: run(model, placed.inputs, placed.task)
+    else:
+        for arguments, keywords in recent.calls:
+            yield lambda a=arguments, k=keywords: model(*a, **k)
+
+
+def _sample(task: Task) -> Any:
+    """`EXAMPLES` of a task's examples, evenly spaced; all of those that cannot be picked."""
+    data = task.train
+    if isinstance(data, FromLoader) or len(data) <= EXAMPLES:
+        return data
+    return data.subset(torch.linspace(0, len(data) - 1, EXAMPLES).long())
+
+
+class RecentCalls:
+    """What a model was last called with while it was trained; it costs no memory of its own until
+    the loop lets go of its batches. A copy remembers nothing.
+
+    >>> calls = RecentCalls()
+    >>> net = nn.Linear(2, 1)
+    >>> calls.listen_to(net)
+    >>> _ = net(torch.zeros(3, 2))
+    >>> len(calls.calls)
+    1
+    """
+
+    def __init__(self) -> None:
+        self.calls: deque[tuple[tuple[Any, ...], dict[str, Any]]] = deque(maxlen=_REMEMBERED_CALLS)
+
+    def see(self, model: nn.Module, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> None:
+        """A hook before the model's forward pass."""
+        if not (model.training and torch.is_grad_enabled()) or torch.compiler.is_compiling():
+            return
+        self.calls.append((arguments, keywords))
+        size = sum(_bytes(each) for each in arguments)
+        while len(self.calls) > 1 and size * len(self.calls) > _REMEMBERED_BYTES:
+            self.calls.popleft()
+
+    def listen_to(self, model: nn.Module) -> None:
+        """From now on remember what `model` is called with."""
+        model.register_forward_pre_hook(self.see, with_kwargs=True)
+
+    @classmethod
+    def left_alone(cls, model: nn.Module) -> nn.Module:
+        """`model`, a copy of one that is listened to, without that."""
+        for key, hook in list(model._forward_pre_hooks.items()):
+            if isinstance(getattr(hook, "__self__", None), cls):
+                del model._forward_pre_hooks[key]
+                model._forward_pre_hooks_with_kwargs.pop(key, None)
+        return model
+
+    def clear(self) -> None:
+        """The task is over."""
+        self.calls.clear()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Self:
+        return type(self)()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"calls": deque(maxlen=_REMEMBERED_CALLS)}
+
+
+def _bytes(value: Any) -> int:
+    return math.prod(value.shape) * value.element_size() if isinstance(value, Tensor) else 0
