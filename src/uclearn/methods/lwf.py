@@ -215,7 +215,7 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
     bias = torch.stack([head.bias for head in chosen], dim=1).flatten()
     # under autocast the trunk may have put out fewer digits than the heads hold
     outputs = F.linear(shared.to(weight.dtype), weight, bias)
-    by_head: Tensor = outputs.unflatten(-1, (-1, len(heads)))  # type: ignore[no-untyped-call]
+    by_head: Tensor = outputs.unflatten(-1, (-1, len(heads)))
     return by_head
 
 
