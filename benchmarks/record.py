@@ -54,8 +54,8 @@ def tables(record: Record) -> dict[str, str]:
     told = record["machine"]
     said = (
         f"{told['processor']} ({', '.join(told['flags']) or 'no flags of interest'}), "
-        f"{told['threads']} threads, torch {told['torch']}, work on the weights: {told['weights']}, "
-        f"{told['date']}."
+        f"{told['threads']} threads, torch {told['torch']}, "
+        f"work on the weights: {told['weights']}, {told['date']}."
     )
     return {"machine": said, "ratios": "\n".join(lines)}
 

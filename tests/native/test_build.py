@@ -1,4 +1,4 @@
-"""The library is made once and kept; whatever stands against it is told, and torch goes on alone."""
+"""The library is made once and kept; what stands against it is told, and torch goes on alone."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 
 from uclearn.native import build, in_use
 
+pytestmark = pytest.mark.slow  # a compiler takes seconds
 with_compiler = pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 
 
@@ -62,7 +63,7 @@ def test_a_compiler_that_fails_is_no_misfortune(
 
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build.shutil, "which", lambda name: None)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
     assert asked_anew() == "no C compiler"
 
 

@@ -32,7 +32,7 @@ class _Draw(Function):
         return calls.draw(mean, rho, normals.address, dtype)
 
     @staticmethod
-    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor | None, None, None]:
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
         (rho,) = ctx.saved_tensors
         if torch.is_grad_enabled():

@@ -214,8 +214,9 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
     weight = torch.stack([head.weight for head in chosen], dim=1).flatten(0, 1)
     bias = torch.stack([head.bias for head in chosen], dim=1).flatten()
     # under autocast the trunk may have put out fewer digits than the heads hold
-    outputs: Tensor = F.linear(shared.to(weight.dtype), weight, bias)
-    return outputs.unflatten(-1, (-1, len(heads)))
+    outputs = F.linear(shared.to(weight.dtype), weight, bias)
+    by_head: Tensor = outputs.unflatten(-1, (-1, len(heads)))
+    return by_head
 
 
 def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:

@@ -36,11 +36,11 @@ def library() -> ctypes.CDLL | str:
         return "only on Linux"  # where torch and a compiler share one pool of threads
     try:
         return _loaded(_compiled())
-    except (OSError, subprocess.SubprocessError, _Unusable) as error:
+    except (OSError, subprocess.SubprocessError, _UnusableError) as error:
         return str(error).splitlines()[0]
 
 
-class _Unusable(Exception):
+class _UnusableError(Exception):
     """No library, for a reason that is no fault of the user's."""
 
 
@@ -49,7 +49,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
     found = ctypes.CDLL(str(path))
     if torch.backends.openmp.is_available() and len(_thread_pools()) > 1:
-        raise _Unusable("torch has another pool of threads than this compiler")
+        raise _UnusableError("torch has another pool of threads than this compiler")
     return found
 
 
@@ -66,7 +66,7 @@ def _compiled() -> Path:
         return place
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
-        raise _Unusable("no C compiler")
+        raise _UnusableError("no C compiler")
     place.parent.mkdir(parents=True, exist_ok=True)
     # several processes may come here at once: each makes its own, the last one to end is kept
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
@@ -74,7 +74,7 @@ def _compiled() -> Path:
         command = [*compiler.split(), *FLAGS, str(SOURCE), "-o", str(made), "-lm"]
         done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
         if done.returncode:
-            raise _Unusable(f"{compiler} failed: {(done.stderr or 'no message').strip()}")
+            raise _UnusableError(f"{compiler} failed: {(done.stderr or 'no message').strip()}")
         made.replace(place)
     return place
 

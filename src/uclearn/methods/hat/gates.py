@@ -89,7 +89,7 @@ def join_mask(layer: nn.Module, nodes: Tensor, features: Tensor) -> Tensor:
 
 EMBEDDING_LIMIT = 6.0
 """Embeddings are kept within +-6: sigmoid(6) is 0.998, and what is further out learns nothing."""
-SHUT = 1e-12
+SHUT = 1e-25
 """A soft gate below this is 0: whatever comes through is lost in rounding."""
 _COSH_LIMIT = 50.0  # cosh(50) is 3e21, within single precision
 
