@@ -58,7 +58,6 @@ from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 from uclearn.topology import Topology, trace
 
-
 Hold = Literal["outputs", "weights"]
 
 
@@ -80,7 +79,7 @@ class UCL(DrawsWeights):
             the noise.
         alpha: weight of eq. (4) towards the initial means while the first task is learned.
         lr_sigma: learning rate of the uncertainties; None: that of the means; by rule 10 / steps of
-            a task: a loop of your own says them (`method.steps = epochs * len(loader)`), else
+            a task: a loop of your own says them (`method.task_steps = epochs * len(loader)`), else
             they are taken from the task before.
         sampling: `"local"` (fresh noise for each example, cheaper, often better) or `"weight"`
             (the paper's: one draw of the weights per batch).
@@ -221,7 +220,7 @@ class UCL(DrawsWeights):
         spreads = (rho for rho in rhos if rho is not None)
         lr_sigma = self.lr_sigma
         if lr_sigma == "auto":
-            lr_sigma = lr_sigma_by_rule(self.steps or int(self.steps_taken[0]))
+            lr_sigma = lr_sigma_by_rule(self.task_steps or int(self.steps_taken[0]))
         return groups_apart(self.model, spreads, lr, lr_sigma)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
