@@ -79,11 +79,15 @@ def test_both_sigma_and_ratio() -> None:
     )
 
 
+def test_hold() -> None:
+    assert "`hold`" in (said := message(SettingError, hold="nodes")) and "outputs" in said, said
+
+
 @pytest.mark.parametrize("lr_sigma", [-0.1, 0.0, math.nan])
 def test_lr_sigma(lr_sigma: float) -> None:
     assert message(SettingError, lr_sigma=lr_sigma) == (
         f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
-        "uncertainties; None takes that of the means."
+        "uncertainties; None takes that of the means, 'auto' suits the length of tasks."
     )
 
 

@@ -40,7 +40,7 @@ class Wrapper(Method):
         return self.method.model
 
     @property
-    def task_steps(self) -> int | None:  # type: ignore[override]
+    def task_steps(self) -> int | None:
         """As the inner method has it."""
         return self.method.task_steps
 

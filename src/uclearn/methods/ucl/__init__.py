@@ -264,10 +264,10 @@ class UCL(DrawsWeights):
             inputs = list(inputs)  # gone through more than once
         sums = self._look_at_inputs(task, inputs)
         self.statistics.settle(self.model, task, inputs)
-        for held, new in zip(self._output_anchors(), sums, strict=True):
-            held.seen.add_task(new)
+        for anchor, new in zip(self._output_anchors(), sums, strict=True):
+            anchor.seen.add_task(new)
             if self.silence_idle:
-                held.silence_idle()
+                anchor.silence_idle()
         for held in self._all_held():
             held.remember()
         self._recent.clear()
@@ -361,8 +361,8 @@ class UCL(DrawsWeights):
             gaussian = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
             starts = [held.start() for held in gaussian]
             self.beta = beta_by_rule(starts)
-            for held, start in zip(gaussian, starts, strict=True):
-                held.even = evened(start, self.beta)
+            for each, start in zip(gaussian, starts, strict=True):
+                each.even = evened(start, self.beta)
         layers = dict(zip([*self._layers, *self._norms], self._all_held(), strict=True))
         strengths = torch.cat([layers[name].strength() for name in self._layers])
         for name, held in layers.items():
