@@ -229,10 +229,10 @@ class OutputAnchor(GaussianAnchor):
 
     def _as_stored(self, gradient: Tensor) -> Tensor:
         """In the shape of the weight, from (groups, nodes, positions, inputs)."""
-        if gradient.numel() == gradient.shape[1] * gradient.shape[3]:
-            return gradient.view_as(self.layer.weight)  # rows are nodes, as they are
         stored = torch.empty_like(self.layer.weight)
         view = self.layer.inputs_last(stored)
+        if gradient.numel() == gradient.shape[1] * gradient.shape[3] and view.is_contiguous():
+            return gradient.reshape(stored.shape)  # rows are nodes, as they are
         view.copy_(gradient.reshape(view.shape))
         return stored
 
