@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 import torch
 
+from tests.paper_ucl import BY_HAND
 from uclearn.methods.registry import METHODS, WRAPPERS, build, parts
 from uclearn.networks import mlp
 from uclearn.tasks import Data, Task, TaskSequence
@@ -24,14 +25,16 @@ from uclearn.training.metrics import average_accuracy
 
 NUMBERS = Path(__file__).with_name("methods.json")
 VCL = {"samples": 3, "prediction_samples": 4, "start_epochs": 2}
+UCL = {**BY_HAND, "ratio": 0.5}
+"""The paper's, as these numbers were taken."""
 CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "finetuning": ("finetuning", {}),
     "joint": ("joint", {}),
-    "ucl": ("ucl", {}),
-    "ucl, weights drawn": ("ucl", {"ucl": {"sampling": "weight"}}),
-    "ucl, constant sigma": ("ucl", {"ucl": {"sigma": 0.06}}),
-    "ucl, sigma by its share": ("ucl", {"ucl": {"ratio": 0.25}}),
-    "ucl, in closed form": ("ucl", {"ucl": {"closed_form": True}}),
+    "ucl": ("ucl", {"ucl": UCL}),
+    "ucl, weights drawn": ("ucl", {"ucl": {**UCL, "sampling": "weight"}}),
+    "ucl, constant sigma": ("ucl", {"ucl": {**BY_HAND, "sigma": 0.06}}),
+    "ucl, sigma by its share": ("ucl", {"ucl": {**UCL, "ratio": 0.25}}),
+    "ucl, in closed form": ("ucl", {"ucl": {**UCL, "closed_form": True}}),
     "ewc": ("ewc", {}),
     "ewc, separate": ("ewc", {"ewc": {"merge": "separate"}}),
     "si": ("si", {}),
@@ -41,7 +44,7 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "vcl": ("vcl", {"vcl": VCL}),
     "hat": ("hat", {"hat": {"tasks": 3}}),
     "vcl+coreset": ("vcl+coreset", {"vcl": VCL, "coreset": {"size": 6, "refit_epochs": 2}}),
-    "ucl+replay": ("ucl+replay", {"replay": {"size": 12}}),
+    "ucl+replay": ("ucl+replay", {"ucl": UCL, "replay": {"size": 12}}),
     "ewc+replay": ("ewc+replay", {"replay": {"size": 12}}),
 }
 

@@ -156,7 +156,7 @@ def test_no_file_is_a_pickle(tmp_path: Path) -> None:
     assert safetensors.torch.load_file(tmp_path / CHECKPOINT_NAME)
     assert json.loads((tmp_path / MARKER_NAME).read_text()) == {
         "format": "uclearn.learner",
-        "version": 1,
+        "version": 2,
     }
 
 
@@ -164,10 +164,10 @@ def test_a_folder_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -
     ours = learner()
     ours.learn(month(0), "january")
     ours.save(tmp_path)
-    (tmp_path / MARKER_NAME).write_text('{"format": "uclearn.learner", "version": 2}')
+    (tmp_path / MARKER_NAME).write_text('{"format": "uclearn.learner", "version": 3}')
     before = (tmp_path / CHECKPOINT_NAME).read_bytes()
     text = (
-        "was written by a newer uclearn: its version is 2, this one knows up to 1. Update uclearn"
+        "was written by a newer uclearn: its version is 3, this one knows up to 2. Update uclearn"
     )
     with pytest.raises(CheckpointError, match=text):
         Learner.load(tmp_path)
