@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UclearnError
 from uclearn.gaussian.noise import Noise
+from uclearn.measures.capacity import concerns, layers_of
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.tasks.task import Task
@@ -163,6 +164,13 @@ def node_state(method: Method, task: int) -> dict[str, Any] | None:
     """
     layers = sigmas_by_layer(method)
     return None if layers is None else {"event": "nodes", "task": task, "layers": layers}
+
+
+def concerns_of(method: Method) -> list[str]:
+    """What is wrong with how the nodes of a method stand, each with its remedy; nothing for methods
+    that know no uncertainty."""
+    state = node_state(method, 0)
+    return [] if state is None else concerns(layers_of([state]))
 
 
 def _short(values: Tensor) -> list[float]:

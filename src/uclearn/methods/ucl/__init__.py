@@ -58,7 +58,6 @@ from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 from uclearn.topology import Topology, trace
 
-
 Hold = Literal["outputs", "weights"]
 
 

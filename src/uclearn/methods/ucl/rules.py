@@ -9,13 +9,12 @@ Noise is measured by what it disturbs, so that finished weights keep what they k
 
     sigma = sqrt(NOISE) * root mean square of the layer's weights
 
-Where sigma comes to rest, the loss's curvature h_i along the weights of node i and the pull of term
-(b) and eq. (6) balance: sigma_i^2 (B h_i + beta/sigma'^2 + beta) = 2 beta for batches of B. Its
-strength s_i^2 = sigma_init^2 / sigma_i^2 grows by sigma_init^2 B h_i / (2 beta), and eq. (4), divided
-by B, then weighs a change of the n weights of the node by h_i sigma_init^2 n / (2 beta) when what
-the node is given has unit size (`uclearn.penalties.outputs`): a second-order picture of the old
-tasks' loss, times that factor. The batch size has gone, and the factor should be the same for every
-network:
+Where sigma comes to rest, the loss's curvature h_i along the weights of node i balances the pull of
+term (b) and eq. (6): sigma_i^2 (B h_i + beta/sigma'^2 + beta) = 2 beta for batches of B. Its
+strength s_i^2 = sigma_init^2 / sigma_i^2 grows by sigma_init^2 B h_i / (2 beta). Eq. (4), divided by
+B, then weighs a change of the node's n weights by h_i sigma_init^2 n / (2 beta), when what the node
+is given has unit size (`uclearn.penalties.outputs`): a second-order picture of the old tasks' loss,
+times that factor. The batch size has gone, and the factor should be the same for every network:
 
     beta = sigma_init^2 n / (2 CAUTION)
 
@@ -23,7 +22,14 @@ averaged over layers (geometrically); what a layer differs from that is made up 
 eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a picture of the near
 neighbourhood only, hence more.
 
-All three numbers were chosen on digits, Split MNIST and the small notMNIST (docs/findings.md).
+A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
+learn what it likes. But what it says to the inputs of earlier tasks should not change at random
+either, since certain nodes listen to it. So it is held by a share of what the layer is held by on
+average:
+
+    evidence_i = max(s_i^2 - 1, 0) + IDLE * mean over the layer of the same
+
+All four numbers were chosen on digits, Split MNIST and the small notMNIST (docs/findings.md).
 """
 
 from __future__ import annotations
@@ -32,7 +38,7 @@ import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
-import torch
+from torch import Tensor
 
 from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.convert import initial_sigma
@@ -42,6 +48,7 @@ Auto = Literal["auto"]
 REACH = 10.0
 NOISE = 0.1
 CAUTION = 100.0
+IDLE = 0.3
 STEPS = 1000
 """What a task is taken to have while nobody has said and none has been learned."""
 
@@ -67,6 +74,16 @@ def lr_sigma_by_rule(steps: int | None) -> float:
     0.05
     """
     return REACH / (steps or STEPS)
+
+
+def evidence(strength: Tensor) -> Tensor:
+    """(nodes,) by how much each node of a layer is held, from its strength.
+
+    >>> evidence(torch.tensor([1.0, 3.0]))
+    tensor([1.2000, 9.2000])
+    """
+    gained = (strength.square() - 1).clamp_min(0)
+    return gained + IDLE * gained.mean()
 
 
 class Start(NamedTuple):
