@@ -9,6 +9,7 @@ import torch
 import torch.nn.functional as F
 
 from benchmarks.plain_ucl import GaussianLinear, Network, loss_of
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.networks import mlp
 
@@ -20,7 +21,7 @@ def twins() -> tuple[UCL, Network]:
     noise of ours."""
     widths = (7, 5, 6, 3)
     network = mlp(7, (5, 6), 3)
-    method = UCL(network, torch.zeros(1, 7), beta=BETA, sigma=SIGMA, sampling="weight")
+    method = paper_ucl(network, torch.zeros(1, 7), beta=BETA, sigma=SIGMA, sampling="weight")
     plain = Network(widths, SIGMA, draw=lambda shape: method.noise.normals(tuple(shape)))
     return method, plain
 

@@ -42,6 +42,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.gaussian.layers import softplus_inverse
 
@@ -60,7 +61,9 @@ def set_weights(method: UCL, values: dict[str, list[float] | list[list[float]]])
 def second_task(**settings: Any) -> UCL:
     """The method as it stands in the middle of the second task."""
     net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 1)).double()
-    method = UCL(net, torch.zeros(1, 2).double(), beta=BETA, sigma=0.5, alpha=0.01, **settings)
+    method = paper_ucl(
+        net, torch.zeros(1, 2).double(), beta=BETA, sigma=0.5, alpha=0.01, **settings
+    )
     quarter, half = softplus_inverse(0.25), softplus_inverse(0.5)
     set_weights(
         method,
@@ -149,7 +152,7 @@ def test_the_first_task() -> None:
     moves by 2 from where it started: 1/4 * 1/2 * 5 * 2^2 = 2.5. Sigmas stay at 1/2:
     1/20 * 2 * (1 - log 1 + 1/4 - log 1/4) = 0.125 + 0.2 log 2."""
     net = nn.Sequential(nn.Linear(2, 1), nn.ReLU(), nn.Linear(1, 1)).double()
-    method = UCL(net, torch.zeros(1, 2).double(), beta=BETA, sigma=0.5, alpha=0.25)
+    method = paper_ucl(net, torch.zeros(1, 2).double(), beta=BETA, sigma=0.5, alpha=0.25)
     with torch.no_grad():
         for name, parameter in method.model.named_parameters():
             if "rho" not in name:

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL, Method
 from uclearn.errors import TaskError
 from uclearn.live.capacity import capacity, capacity_of
@@ -94,7 +95,7 @@ def made_certain(method: UCL, nodes: int) -> None:
 
 def test_the_present_state_counts_once() -> None:
     net = nn.Sequential(nn.Linear(2, 4), nn.ReLU(), nn.Linear(4, 2))
-    method = UCL(net, torch.zeros(1, 2))
+    method = paper_ucl(net, torch.zeros(1, 2))
     assert capacity(method).network.shares == (0.0,)
     history = []
     for nodes in (1, 2):

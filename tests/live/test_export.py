@@ -12,8 +12,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from tests.surgery.networks import build
-from uclearn import UCL, Method
+from uclearn import Method
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 from uclearn.live import formats
 from uclearn.live.export import Exported, export, parameters, speed_up
@@ -50,7 +51,7 @@ def test_the_network_of_every_method_is_plain_and_predicts_the_same(name: str) -
 def test_one_head_or_all_of_them_side_by_side() -> None:
     net, x = build("residual")
     assert isinstance(net, MultiHead)
-    method = UCL(net, x[:1])
+    method = paper_ucl(net, x[:1])
     with torch.no_grad():
         every = torch.cat([net.eval()(x, task=task) for task in range(len(net.heads))], dim=1)
     torch.testing.assert_close(export(method, example=x).network(x), every)
@@ -60,7 +61,7 @@ def test_one_head_or_all_of_them_side_by_side() -> None:
 
 def test_statistics_per_task_go_with_the_head() -> None:
     net, x = build("residual")
-    method = UCL(net, x[:1], batch_norm="per-task")
+    method = paper_ucl(net, x[:1], batch_norm="per-task")
     method.end_task(inputs=[x])
     method.end_task(inputs=[3 * x + 1])
     for task in (0, 1):
@@ -96,7 +97,7 @@ def test_a_pruned_network_runs_in_other_engines_on_batches_of_any_size(
     name: str, file: str, tmp_path: Path
 ) -> None:
     net, x = build(name)
-    method = UCL(net, x[:1])
+    method = paper_ucl(net, x[:1])
     with torch.no_grad():
         labels = run(net.eval(), x).argmax(1)
     exported = export(method, tmp_path / "new" / file, task=0, prune=0.5, data=Data(x, labels))
@@ -127,7 +128,7 @@ class Pair(nn.Module):
 def test_several_inputs(file: str, tmp_path: Path) -> None:
     torch.manual_seed(0)
     example = (torch.randn(1, 2), torch.randn(1, 3))
-    method = UCL(Pair(), example)
+    method = paper_ucl(Pair(), example)
     exported = export(method, tmp_path / file, example=example)
     assert exported.difference < 1e-5
     assert (tmp_path / file).stat().st_size > 0
@@ -140,7 +141,7 @@ def learned(name: str, hidden: tuple[int, ...], **settings: Any) -> tuple[Method
     tasks = load_tasks(name, seed=0, tasks=3)
     net = mlp(64, hidden, None if tasks.heads else 10)
     example = tasks[0].train.batch(torch.arange(1)).inputs
-    method = UCL(net, example, ratio=0.5, means="draw", **settings)
+    method = paper_ucl(net, example, ratio=0.5, means="draw", **settings)
     learn(method, tasks, Plan(epochs=8, batch_size=64, lr=0.003))
     return method, tasks
 
@@ -195,7 +196,7 @@ def test_uncertainty_knows_what_old_tasks_need_without_their_data() -> None:
         example = tasks[0].train.batch(torch.arange(1)).inputs
         net = mlp(64, (100, 100), 10, seed=seed)
         held = {"beta": 0.05, "lr_sigma": 0.02, "alpha": 0.1}
-        method = UCL(net, example, ratio=0.5, means="draw", seed=seed, **held)  # type: ignore[arg-type]
+        method = paper_ucl(net, example, ratio=0.5, means="draw", seed=seed, **held)  # type: ignore[arg-type]
         learn(method, tasks, Plan(epochs=8, batch_size=64, lr=0.003, seed=seed))
         last = tasks[2].train.batch(torch.arange(512)).inputs
         for which, strengths in (("with", method.strengths()), ("without", {})):
@@ -219,7 +220,7 @@ def test_one_task_needs_no_more_nodes_than_all_of_them() -> None:
 
 def test_nothing_is_pruned_unless_asked() -> None:
     net, x = build("residual")
-    exported = export(UCL(net, x[:1]), example=x)
+    exported = export(paper_ucl(net, x[:1]), example=x)
     assert exported.removed == {}
     assert exported.speed_up == 1.0
     assert exported.parameters_after == exported.parameters_before == parameters(net)
@@ -227,7 +228,7 @@ def test_nothing_is_pruned_unless_asked() -> None:
 
 def test_the_method_is_left_as_it_was() -> None:
     net, x = build("residual")
-    method = UCL(net, x[:1])
+    method = paper_ucl(net, x[:1])
     before = {key: value.clone() for key, value in method.state_dict().items()}
     export(method, prune=0.5, data=Data(x, torch.zeros(5, dtype=torch.int64)))
     assert all(torch.equal(before[key], value) for key, value in method.state_dict().items())
@@ -254,7 +255,7 @@ def test_without_the_extra_onnx_is_refused_before_any_work(
     found = lambda name: None if name == "onnxscript" else real(name)  # noqa: E731
     monkeypatch.setattr(importlib.util, "find_spec", found)
     with pytest.raises(SettingError) as refusal:
-        export(UCL(net, x[:1]), tmp_path / "model.onnx", example=x)
+        export(paper_ucl(net, x[:1]), tmp_path / "model.onnx", example=x)
     assert "not installed: onnxscript" in str(refusal.value)
     assert 'pip install "uclearn[onnx]"' in str(refusal.value)
 
@@ -272,16 +273,16 @@ def test_without_the_extra_onnx_is_refused_before_any_work(
 def test_senseless_settings(arguments: dict[str, Any], words: str) -> None:
     net, x = build("mlp with heads")
     with pytest.raises(SettingError) as refusal:
-        export(UCL(net, x[:1]), **{"example": x, **arguments})
+        export(paper_ucl(net, x[:1]), **{"example": x, **arguments})
     assert words in str(refusal.value)
 
 
 def test_a_network_without_heads_has_no_tasks() -> None:
     net, x = build("mlp")
     with pytest.raises(SettingError, match="the network has no heads: leave it out"):
-        export(UCL(net, x[:1]), task=1, example=x)
+        export(paper_ucl(net, x[:1]), task=1, example=x)
     with pytest.raises(TaskError, match="The network has no head yet"):
-        export(UCL(mlp(6, (3,), None), x[:1]), example=x)
+        export(paper_ucl(mlp(6, (3,), None), x[:1]), example=x)
 
 
 class Undecided(nn.Linear):

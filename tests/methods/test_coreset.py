@@ -20,13 +20,13 @@ from tests.methods.small_tasks import (
     permuted_digits,
     predict,
 )
+from tests.paper_ucl import paper_ucl
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.baselines import FineTuning
 from uclearn.methods.contract import Method
 from uclearn.methods.coreset import CHOICES, WithCoreset, Withheld, k_center
 from uclearn.methods.hat import HAT
 from uclearn.methods.parts.fit import fit
-from uclearn.methods.ucl import UCL
 from uclearn.methods.vcl import VCL
 from uclearn.networks import run
 from uclearn.tasks import Data, FromLoader, Task, join
@@ -201,7 +201,7 @@ def test_a_task_without_coreset_is_predicted_by_the_network_itself() -> None:
 
 def test_it_passes_on_every_word() -> None:
     """Around UCL: its groups, its penalty, its way to lend."""
-    inner = UCL(mlp(16, heads=False, outputs=10), torch.zeros(1, 64), closed_form=True)
+    inner = paper_ucl(mlp(16, heads=False, outputs=10), torch.zeros(1, 64), closed_form=True)
     method = WithCoreset(inner, size=5)
     assert method.model is inner.model
     assert method.closed_form

@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL, Method
 from uclearn.tasks.sources import digits
 
@@ -75,7 +76,7 @@ def forgetting(method: Method, tasks: list[Examples], epochs: int, batch: int) -
 
 
 def ucl(net: nn.Module, tasks: list[Examples], seed: int) -> UCL:
-    return UCL(net, tasks[0][0][:1], beta=0.03, lr_sigma=0.01, seed=seed)
+    return paper_ucl(net, tasks[0][0][:1], beta=0.03, lr_sigma=0.01, seed=seed)
 
 
 @pytest.mark.slow

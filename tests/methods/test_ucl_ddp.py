@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from torch.multiprocessing.spawn import spawn
 from torch.nn.parallel import DistributedDataParallel
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 
 pytestmark = pytest.mark.torchrun
@@ -24,7 +25,7 @@ PROCESSES = 2
 def in_the_second_task() -> UCL:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
-    method = UCL(net, X[:1], beta=0.03, sampling="weight")  # one draw for all examples
+    method = paper_ucl(net, X[:1], beta=0.03, sampling="weight")  # one draw for all examples
     method.end_task()
     with torch.no_grad():
         for parameter in method.model.parameters():

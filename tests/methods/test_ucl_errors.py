@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL, UclearnError
 from uclearn.errors import SettingError, TaskError, UnsupportedLayerError
 
@@ -23,14 +24,14 @@ def mlp() -> nn.Sequential:
 
 
 def after_one_task() -> UCL:
-    method = UCL(mlp(), X[:1])
+    method = paper_ucl(mlp(), X[:1])
     method.end_task()
     return method
 
 
 def message(error: type[Exception], **settings: Any) -> str:
     with pytest.raises(error) as caught:
-        UCL(mlp(), **{"example": X[:1], **settings})
+        paper_ucl(mlp(), **{"example": X[:1], **settings})
     assert isinstance(caught.value, UclearnError)
     return str(caught.value)
 
@@ -78,11 +79,16 @@ def test_both_sigma_and_ratio() -> None:
     )
 
 
+def test_hold() -> None:
+    said = message(SettingError, hold="nodes")
+    assert said == "`hold` must be one of outputs, weights, got 'nodes'."
+
+
 @pytest.mark.parametrize("lr_sigma", [-0.1, 0.0, math.nan])
 def test_lr_sigma(lr_sigma: float) -> None:
     assert message(SettingError, lr_sigma=lr_sigma) == (
         f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
-        "uncertainties; None takes that of the means."
+        "uncertainties; None takes that of the means, 'auto' suits the length of tasks."
     )
 
 
@@ -121,7 +127,7 @@ def test_a_name_in_plain_that_there_is_not() -> None:
 )
 def test_a_model_without_convertible_layers(net: nn.Module) -> None:
     with pytest.raises(UnsupportedLayerError) as caught:
-        UCL(net, X)
+        paper_ucl(net, X)
     assert str(caught.value).startswith(
         "This model has no layer that could be made Gaussian. Known layers: Linear, Conv1d, "
     )
@@ -133,7 +139,7 @@ def test_a_model_without_convertible_layers(net: nn.Module) -> None:
 def test_all_layers_that_cannot_be_handled_are_named() -> None:
     net = nn.Sequential(nn.Linear(4, 6), nn.GRU(6, 6), nn.Bilinear(6, 6, 2))
     with pytest.raises(UnsupportedLayerError) as caught:
-        UCL(net, X)
+        paper_ucl(net, X)
     assert "- 1 (GRU): no Gaussian version of it is known" in str(caught.value)
     assert "- 2 (Bilinear): no Gaussian version of it is known" in str(caught.value)
 
@@ -244,7 +250,7 @@ def test_after_a_loss_that_is_not_finite_a_task_cannot_end(factor: float) -> Non
 
 
 def test_a_plain_head_that_is_not_finite_is_found_too() -> None:
-    method = UCL(mlp(), X[:1], plain=["2"])
+    method = paper_ucl(mlp(), X[:1], plain=["2"])
     with torch.no_grad():
         method.model.get_parameter("2.bias")[0] = torch.inf
     with pytest.raises(TaskError, match=r"these parameters are not finite: 2\.bias\."):
@@ -308,7 +314,7 @@ def replace_model(method: UCL) -> None:
 )
 @pytest.mark.parametrize("word", ["penalty", "adjust_gradients", "end_task"])
 def test_a_model_that_was_changed_is_noticed(change: Any, gone: str, word: str) -> None:
-    method = UCL(Blocks(), X[:1], closed_form=True)
+    method = paper_ucl(Blocks(), X[:1], closed_form=True)
     change(method)
     with pytest.raises(TaskError) as caught:
         getattr(method, word)(**({} if word == "end_task" else {"batch_size": 1}))
@@ -320,6 +326,6 @@ def test_a_model_that_was_changed_is_noticed(change: Any, gone: str, word: str) 
 
 
 def test_a_wrapped_layer_is_still_held() -> None:
-    method = UCL(Blocks(), X[:1])
+    method = paper_ucl(Blocks(), X[:1])
     method.model.last = nn.Sequential(method.model.last, nn.Identity())  # type: ignore[arg-type]
     assert method.penalty(batch_size=1).isfinite()

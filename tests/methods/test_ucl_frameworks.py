@@ -15,6 +15,7 @@ from accelerate.state import AcceleratorState, GradientState
 from lightning_fabric import Fabric
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.gaussian import Sampling
 
@@ -29,7 +30,7 @@ BATCHES = [
 def build(sampling: Sampling = "weight") -> UCL:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 12), nn.ReLU(), nn.Linear(12, 3))
-    return UCL(net, BATCHES[0][0][0][:1], beta=0.03, sampling=sampling)
+    return paper_ucl(net, BATCHES[0][0][0][:1], beta=0.03, sampling=sampling)
 
 
 def train(
@@ -158,7 +159,7 @@ def test_a_compiled_model_computes_trains_and_draws_as_it_should(sampling: Sampl
     distribution: the output of one node is normal with the variance of its noise."""
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(6, 4))
-    method = UCL(net, torch.zeros(1, 6), sigma=0.3, sampling=sampling)
+    method = paper_ucl(net, torch.zeros(1, 6), sigma=0.3, sampling=sampling)
     compiled = torch.compile(method.model)
     x = torch.randn(1, 6)
     exact = method.model.eval()(x)

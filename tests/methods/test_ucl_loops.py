@@ -17,6 +17,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, Sampling
@@ -37,7 +38,7 @@ def second_task(
     """A method in the middle of its second task: every term of the penalty is at work."""
     model = mlp() if net is None else net
     example = X[:1] if net is None else PICTURES[:1]
-    method = UCL(model, example, beta=0.03, sampling=sampling, closed_form=closed_form)
+    method = paper_ucl(model, example, beta=0.03, sampling=sampling, closed_form=closed_form)
     shake(method, 0.2)
     method.end_task()
     shake(method, 0.1)
@@ -211,7 +212,7 @@ def test_gradient_scaling_cancels_out(sampling: Sampling) -> None:
 
 @pytest.mark.parametrize("sampling", SAMPLINGS)
 def test_a_double_precision_model_stays_in_double_precision(sampling: Sampling) -> None:
-    method = UCL(mlp().double(), X[:1].double(), sampling=sampling)
+    method = paper_ucl(mlp().double(), X[:1].double(), sampling=sampling)
     method.end_task()
     shake(method, 0.1)
     penalty = method.penalty(batch_size=24)
@@ -294,7 +295,7 @@ def test_every_optimiser_minimises_the_penalised_loss_and_is_held_back(make: Opt
 
 def test_weight_decay_leaves_the_uncertainties_alone() -> None:
     """Decay of rho would drive sigma = softplus(rho) towards softplus(0) = 0.69."""
-    method = UCL(mlp(), X[:1], beta=0.0)
+    method = paper_ucl(mlp(), X[:1], beta=0.0)
     before = method.sigmas()
     weight = method.model.get_parameter("0.weight").detach().clone()
     optimizer = torch.optim.AdamW(method.parameter_groups(lr=0.1), weight_decay=0.5)
@@ -305,10 +306,10 @@ def test_weight_decay_leaves_the_uncertainties_alone() -> None:
 
 
 def test_the_uncertainties_have_a_learning_rate_of_their_own() -> None:
-    method = UCL(mlp(), X[:1], lr_sigma=0.02)
+    method = paper_ucl(mlp(), X[:1], lr_sigma=0.02)
     means, spreads = method.parameter_groups(lr=0.001)
     assert (means["lr"], spreads["lr"]) == (0.001, 0.02)
-    assert [group["lr"] for group in UCL(mlp(), X[:1]).parameter_groups(lr=0.3)] == [0.3, 0.3]
+    assert [group["lr"] for group in paper_ucl(mlp(), X[:1]).parameter_groups(lr=0.3)] == [0.3, 0.3]
     assert {id(p) for p in spreads["params"]} == {
         id(p) for name, p in method.model.named_parameters() if "rho" in name
     }

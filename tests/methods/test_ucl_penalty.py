@@ -11,6 +11,7 @@ import torch
 from torch import nn
 
 from tests.methods.ucl_oracle import MLP, NETS, Net, Past, State, Terms, snapshot, softplus
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL, Step
 from uclearn.networks import MultiHead
 from uclearn.tasks import Data, Task
@@ -73,7 +74,7 @@ def history(net: Net, switches: Switches, tasks: int = 0, closed_form: bool = Fa
     # this alpha is exact in single precision, in which the method keeps it
     settings: Switches = {"beta": 0.03, "alpha": 2**-6, **switches}
     example = torch.randn(1, *net.input_shape, dtype=torch.float64)
-    method = UCL(net.build().double(), example, closed_form=closed_form, **settings)
+    method = paper_ucl(net.build().double(), example, closed_form=closed_form, **settings)
     terms = Terms(
         beta=settings["beta"],
         alpha=settings["alpha"],
@@ -245,7 +246,7 @@ def test_plain_and_frozen_modules_are_not_penalised() -> None:
     """A head named in `plain` may move freely; so may nothing that does not train."""
     net = nn.Sequential(nn.Linear(3, 4), nn.ReLU(), nn.Linear(4, 4), nn.ReLU(), nn.Linear(4, 2))
     net[0].requires_grad_(False)
-    method = UCL(net, torch.zeros(1, 3), plain=["4"])
+    method = paper_ucl(net, torch.zeros(1, 3), plain=["4"])
     method.end_task()
     still = method.penalty(batch_size=1)
     with torch.no_grad():
@@ -259,7 +260,7 @@ def test_plain_and_frozen_modules_are_not_penalised() -> None:
 
 def test_heads_are_not_penalised_but_trained() -> None:
     """Each task has a head of its own, so none of them is in another task's way."""
-    method = UCL(MultiHead(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), 4), torch.zeros(1, 3))
+    method = paper_ucl(MultiHead(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), 4), torch.zeros(1, 3))
     data = Data(torch.zeros(2, 3), torch.zeros(2, dtype=torch.int64))
     for index in range(2):
         method.begin_task(Task("one", index, data, classes=2))

@@ -11,6 +11,7 @@ import torch.nn.functional as F
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.errors import CheckpointError
 from uclearn.gaussian import NoiseKind, Sampling
@@ -35,7 +36,7 @@ def network() -> nn.Sequential:
 
 def build(sampling: Sampling = "local", noise: NoiseKind = "table", seed: int = 0) -> UCL:
     torch.manual_seed(seed)
-    return UCL(
+    return paper_ucl(
         network(),
         X[:1],
         beta=0.03,
@@ -134,7 +135,7 @@ def test_a_pretrained_state_loads_into_the_model() -> None:
 
 def test_heads_that_were_added_come_back() -> None:
     def with_heads() -> UCL:
-        return UCL(MultiHead(nn.Sequential(nn.Linear(4, 6), nn.ReLU()), 6), torch.zeros(1, 4))
+        return paper_ucl(MultiHead(nn.Sequential(nn.Linear(4, 6), nn.ReLU()), 6), torch.zeros(1, 4))
 
     method, x = with_heads(), torch.randn(5, 4)
     for index, classes in enumerate((3, 2)):
@@ -158,9 +159,9 @@ def other_states() -> dict[str, dict[str, Tensor]]:
     longer = network().extend([nn.ReLU(), nn.Linear(3, 3)])
     fitting = build().state_dict()
     return {
-        "a wider network": UCL(wider, X[:1], noisy_bias=True).state_dict(),
-        "a longer network": UCL(longer, X[:1], noisy_bias=True).state_dict(),
-        "other settings": UCL(network(), X[:1], noisy_bias=False).state_dict(),
+        "a wider network": paper_ucl(wider, X[:1], noisy_bias=True).state_dict(),
+        "a longer network": paper_ucl(longer, X[:1], noisy_bias=True).state_dict(),
+        "other settings": paper_ucl(network(), X[:1], noisy_bias=False).state_dict(),
         "a plain network": network().state_dict(),
         "one tensor missing": {k: v for k, v in fitting.items() if k != "held.0.weight"},
         "one tensor too many": {**fitting, "model.9.weight": torch.zeros(1)},
@@ -225,7 +226,7 @@ def test_a_method_moves_to_double_precision_with_all_it_remembers() -> None:
 
 def test_statistics_of_a_double_precision_model_are_saved_in_double_precision() -> None:
     method, other = (
-        UCL(network().double(), X[:1].double(), batch_norm="per-task") for _ in range(2)
+        paper_ucl(network().double(), X[:1].double(), batch_norm="per-task") for _ in range(2)
     )
     method.end_task(inputs=X.double().split(8))
     other.load_state_dict(method.state_dict())
@@ -254,7 +255,7 @@ def papers_mlp() -> nn.Sequential:
 def test_what_is_kept_is_what_the_paper_counts(noisy_bias: bool, kept: int) -> None:
     """Table 1, Permuted MNIST: 960K = 2 * (478,410 weights and biases + 810 nodes + 810 biases);
     without a sigma per bias 2 * (478,410 + 810). Means, sigmas, and both as they were before."""
-    method = UCL(papers_mlp(), torch.zeros(1, 784), noisy_bias=noisy_bias)
+    method = paper_ucl(papers_mlp(), torch.zeros(1, 784), noisy_bias=noisy_bias)
     method.end_task()
     state = method.state_dict()
     counted = {name: t for name, t in state.items() if not name.endswith(SCALARS)}
@@ -267,7 +268,7 @@ def test_what_is_kept_is_what_the_paper_counts(noisy_bias: bool, kept: int) -> N
 def test_beyond_the_previous_means_at_most_four_numbers_per_node_are_kept() -> None:
     plain = papers_mlp()
     weights = sum(parameter.numel() for parameter in plain.parameters())
-    method = UCL(plain, torch.zeros(1, 784), noisy_bias=True)
+    method = paper_ucl(plain, torch.zeros(1, 784), noisy_bias=True)
     for _ in range(3):
         method.end_task()  # and it does not grow
     everything = sum(tensor.numel() for tensor in method.state_dict().values())
@@ -277,7 +278,7 @@ def test_beyond_the_previous_means_at_most_four_numbers_per_node_are_kept() -> N
 
 def test_nothing_else_of_the_size_of_the_weights_stays_in_memory() -> None:
     """Not in attributes either: what is worked out from the state is one vector per side."""
-    method = UCL(papers_mlp(), torch.zeros(1, 784))
+    method = paper_ucl(papers_mlp(), torch.zeros(1, 784))
     method.end_task()
     method.penalty(batch_size=1).backward()
     method.zero_grad()

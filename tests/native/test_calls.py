@@ -11,6 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.gaussian import GaussianLayer, Noise, Sampling, convert, fused
 from uclearn.native import build, calls
@@ -152,7 +153,7 @@ def held(closed_form: bool) -> UCL:
         *(nn.Conv2d(2, 6, 3), nn.ReLU(), nn.Conv2d(6, 4, 3, groups=2), nn.GroupNorm(2, 4)),
         *(nn.Flatten(), nn.Linear(64, 150), nn.ReLU(), nn.Linear(150, 130)),
     )
-    method = UCL(network, torch.zeros(1, 2, 8, 8), noisy_bias=True, closed_form=closed_form)
+    method = paper_ucl(network, torch.zeros(1, 2, 8, 8), noisy_bias=True, closed_form=closed_form)
     with torch.no_grad():
         for parameter in method.model.parameters():
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
@@ -217,7 +218,7 @@ def test_draws_and_gradients_do_not_depend_on_the_number_of_threads(
 
 def test_the_penalty_does_not_depend_on_the_number_of_threads() -> None:
     torch.manual_seed(0)
-    method = UCL(nn.Linear(400, 300), torch.zeros(1, 400))
+    method = paper_ucl(nn.Linear(400, 300), torch.zeros(1, 400))
     with torch.no_grad():
         method.end_task()
         for parameter in method.model.parameters():

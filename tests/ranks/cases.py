@@ -12,10 +12,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from tests.training.small import blobs, small_plan
 from uclearn.methods.contract import Method
 from uclearn.methods.registry import build
-from uclearn.methods.ucl import UCL
 from uclearn.networks import mlp
 from uclearn.ranks import present
 from uclearn.tasks import Data, Task, TaskSequence
@@ -174,7 +174,7 @@ def normalised(**settings: Any) -> Found:
         generator = torch.Generator().manual_seed(3)
         for parameter in net.parameters():
             parameter.copy_(torch.randn(parameter.shape, generator=generator))
-    made = UCL(net, torch.zeros(2, 2).double(), **settings)
+    made = paper_ucl(net, torch.zeros(2, 2).double(), **settings)
     data = blobs(0, 700, 0)
     made.end_task(Task("turn 0", 0, Data(data.inputs.double(), data.targets), classes=3))
     return {k: v for k, v in made.state_dict().items() if "num_batches_tracked" not in k}

@@ -11,8 +11,9 @@ import torch.nn.functional as F
 from safetensors.torch import load, save
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from tests.surgery.networks import NETWORKS, answers, build, make_certain
-from uclearn import UCL, Method
+from uclearn import Method
 from uclearn.errors import SettingError, UnsupportedLayerError
 from uclearn.methods.hat import HAT
 from uclearn.methods.registry import build as build_method
@@ -79,7 +80,7 @@ def test_every_new_node_is_alive_and_every_old_one_reads_nothing_of_it(name: str
 @pytest.mark.parametrize("name", NETWORKS)
 def test_ucl_widened_after_a_task_answers_the_same_and_its_nodes_are_free(name: str) -> None:
     net, x = build(name)
-    method = UCL(net, x[:1], beta=0.01, ratio=0.3)
+    method = paper_ucl(net, x[:1], beta=0.01, ratio=0.3)
     learn(method, x)
     before = answers(method.model, x)
     wide = widen(method, 1.5, x[:1])
@@ -99,7 +100,7 @@ def test_ucl_widened_after_a_task_answers_the_same_and_its_nodes_are_free(name: 
 def test_right_after_widening_nothing_pulls(name: str) -> None:
     """New weights are anchored where they are: eq. (4) and (5) are zero, as they were."""
     net, x = build(name)
-    method = UCL(net, x[:1], beta=0.0)
+    method = paper_ucl(net, x[:1], beta=0.0)
     learn(method, x)
     wide = widen(method, 1.5, x[:1])
     assert wide.penalty(batch_size=1).item() == 0.0
@@ -108,8 +109,8 @@ def test_right_after_widening_nothing_pulls(name: str) -> None:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_the_topology_is_that_of_a_method_built_on_the_wide_network(name: str) -> None:
     net, x = build(name)
-    wide = widen(UCL(net, x[:1]), 1.5, x[:1])
-    fresh = UCL(wide.export(), x[:1])
+    wide = widen(paper_ucl(net, x[:1]), 1.5, x[:1])
+    fresh = paper_ucl(wide.export(), x[:1])
     assert dict(wide.topology.offsets) == dict(fresh.topology.offsets)
     for layer, table in fresh.topology.sources.items():
         assert torch.equal(wide.topology.sources[layer], table), layer
@@ -118,7 +119,7 @@ def test_the_topology_is_that_of_a_method_built_on_the_wide_network(name: str) -
 def test_a_weight_is_held_by_the_stronger_of_its_nodes_new_or_old() -> None:
     """By hand: the penalty of moving single weights of the widened network is Lambda^2 / 2."""
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 2))
-    method = UCL(net, torch.zeros(1, 2), beta=0.0, freeze=False, sigma=0.1)
+    method = paper_ucl(net, torch.zeros(1, 2), beta=0.0, freeze=False, sigma=0.1)
     for layer, sigma in (("0", [0.05, 0.1]), ("2", [0.02, 0.1])):
         make_certain(method.model, layer, torch.tensor(sigma).expm1().log())
     method.end_task()  # strengths 2, 1 and 5, 1
@@ -146,7 +147,7 @@ def test_new_nodes_learn_while_what_is_held_holds() -> None:
     net.add_head(2)
     torch.manual_seed(0)
     x = torch.randn(64, 6)
-    method = UCL(net, x[:1], beta=0.001, ratio=0.2, lr_sigma=0.05)
+    method = paper_ucl(net, x[:1], beta=0.001, ratio=0.2, lr_sigma=0.05)
     learn(method, x, steps=200)
     for name in ("trunk.0", "trunk.2"):  # the certain end of what UCL can say
         make_certain(method.model, name, -9.0)
@@ -177,7 +178,7 @@ def test_what_old_tasks_answer_stays_while_new_nodes_learn() -> None:
     assert isinstance(net, MultiHead)
     net.add_head(2)
     net.add_head(2)
-    method = UCL(net, x[:1], ratio=0.2, batch_norm="shared")
+    method = paper_ucl(net, x[:1], ratio=0.2, batch_norm="shared")
     for name in ("trunk.0", "trunk.2"):
         make_certain(method.model, name, -9.0)
     method.end_task()
@@ -190,12 +191,12 @@ def test_what_old_tasks_answer_stays_while_new_nodes_learn() -> None:
 def test_a_widened_state_is_saved_and_loaded() -> None:
     """Into a method built from the first network and widened to the saved widths."""
     net, x = build("residual")
-    method = UCL(net, x[:1], batch_norm="per-task")
+    method = paper_ucl(net, x[:1], batch_norm="per-task")
     learn(method, x)
     wide = widen(method, 1.5, x[:1])
     learn(wide, x, task=1)
     saved = load(save({k: v.contiguous() for k, v in wide.state_dict().items()}))
-    other = UCL(net, x[:1], batch_norm="per-task")
+    other = paper_ucl(net, x[:1], batch_norm="per-task")
     before = widths(other.model)
     after = {name: nodes - before[name] for name, nodes in widths(wide.model).items()}
     other = widen(other, {n: k for n, k in after.items() if k}, x[:1])
@@ -208,7 +209,7 @@ def test_a_widened_state_is_saved_and_loaded() -> None:
 
 def test_statistics_of_every_task_are_kept_and_old_answers_with_them() -> None:
     net, x = build("residual")
-    method = UCL(net, x[:1], batch_norm="per-task")
+    method = paper_ucl(net, x[:1], batch_norm="per-task")
     learn(method, x)
     learn(method, 2 * x + 1, task=1)
     wide = widen(method, 1.5, x[:1])
@@ -245,7 +246,7 @@ def test_other_methods_grow_with_neutral_values(kind: str) -> None:
 
 def test_the_method_that_was_given_is_left_alone() -> None:
     net, x = build("residual")
-    method = UCL(net, x[:1])
+    method = paper_ucl(net, x[:1])
     before = {key: value.clone() for key, value in method.state_dict().items()}
     widen(method, 2.0, x[:1])
     after = method.state_dict()
@@ -272,14 +273,14 @@ def test_new_features_of_a_batch_norm_are_neutral() -> None:
 
 def test_a_new_head_reads_the_new_nodes() -> None:
     net, x = build("residual")
-    wide = widen(UCL(net, x[:1]), 1.5, x[:1])
+    wide = widen(paper_ucl(net, x[:1]), 1.5, x[:1])
     assert isinstance(wide.model, MultiHead)
     wide.model.add_head(4)
     assert answers(wide.model, x)[2].shape == (5, 4)
 
 
 def test_before_the_first_task_there_are_no_heads_yet() -> None:
-    method = UCL(mlp(6, (8,), None), torch.zeros(1, 6))
+    method = paper_ucl(mlp(6, (8,), None), torch.zeros(1, 6))
     wide = widen(method, 2.0, torch.zeros(1, 6))
     assert isinstance(wide.model, MultiHead)
     wide.model.add_head(3)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import nn
 
+from tests.paper_ucl import paper_ucl
 from tests.training.small import small_method, small_tasks
-from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method
 from uclearn.networks import mlp
@@ -54,7 +54,7 @@ def test_a_task_without_test_data_cannot_be_judged() -> None:
 
 
 def test_draws_add_disagreement_and_leave_no_trace() -> None:
-    method = UCL(mlp(2, (16,), 3), torch.zeros(1, 2), sigma=0.5)
+    method = paper_ucl(mlp(2, (16,), 3), torch.zeros(1, 2), sigma=0.5)
     x = torch.randn(20, 2)
     sure, unsure = predict(method, x, task=0), predict(method, x, task=0, draws=32)
     assert torch.all(sure.disagreement == 0)

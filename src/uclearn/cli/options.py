@@ -88,7 +88,8 @@ Preset: TypeAlias = Annotated[
     str | None,
     typer.Option(
         help="Where settings come from: {presets}. `default` takes them by rule, the same "
-        "everywhere; `paper` follows the paper to the letter, `best` takes what we found better.",
+        "everywhere; `paper` follows the paper to the letter, `best` takes what we found to be "
+        "better.",
         autocompletion=completing("presets"),
         show_default=False,
     ),

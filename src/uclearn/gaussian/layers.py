@@ -309,12 +309,14 @@ class _GaussianConv(GaussianLayer):
 
     def inputs_last(self, weight: Tensor) -> Tensor:
         """(groups, out per group, kernel..., in per group)."""
-        return weight.unflatten(0, (self.groups, -1)).movedim(2, -1)
+        by_group: Tensor = weight.unflatten(0, (self.groups, -1))
+        return by_group.movedim(2, -1)
 
     def inputs_seen(self, input: Tensor) -> Tensor:
         """(groups, examples * places, in per group)."""
         rows = input.movedim(node_dim(self), -1).flatten(0, -2)
-        return rows.unflatten(1, (self.groups, -1)).movedim(1, 0)
+        by_group: Tensor = rows.unflatten(1, (self.groups, -1))
+        return by_group.movedim(1, 0)
 
 
 class GaussianConv1d(_GaussianConv, nn.Conv1d):
@@ -354,7 +356,8 @@ class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
 
     def inputs_last(self, weight: Tensor) -> Tensor:
         """(groups, out per group, kernel..., in per group); stored as (in, out per group, ...)."""
-        return weight.unflatten(0, (self.groups, -1)).movedim(1, -1)
+        by_group: Tensor = weight.unflatten(0, (self.groups, -1))
+        return by_group.movedim(1, -1)
 
     def apply_weight(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any

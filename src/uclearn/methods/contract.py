@@ -112,7 +112,7 @@ class Method(nn.Module):
     noise: Noise | None = None
     """What the method draws its weights from, None: it draws none. Processes that learn one model
     must each draw from a stream of their own: `method.noise.stream = rank`."""
-    steps: int | None = None
+    task_steps: int | None = None
     """Steps that the loop means to take in the task, None: it does not say. Settings by rule may
     follow it; say it before `parameter_groups`."""
     _loss_of_loop: tuple[Loss | None] = (None,)  # in a tuple: a loss that is a module is no part

@@ -1,8 +1,8 @@
 """The penalties as pure functions: tensors in, a differentiable scalar out.
 
-`ucl` has UCL's: `hold` (eq. 4: drift, eq. 5: freeze) and `spread` (term b and eq. 6), and `outputs`
-its eq. (4) measured by what nodes say; `quadratic` is that of EWC, SI, MAS and RWalk, `kl` that of
-VCL. Most come in a second form that only adds its closed-form gradient in place.
+`ucl` has UCL's: `hold` (eq. 4: drift, eq. 5: freeze) and `spread` (term b and eq. 6), `outputs` has
+eq. (4) measured by what nodes say; `quadratic` is that of EWC, SI, MAS and RWalk, `kl` that of VCL.
+Each of the others comes in a second form that only adds its closed-form gradient in place.
 """
 
 from uclearn.penalties.closed_form import known_gradient

@@ -130,7 +130,7 @@ class _Learning:
     def _begin_task(self, task: Task) -> None:
         self.method.begin_task(task)
         plan = self.plan
-        self.method.steps = plan.iterations * plan.epochs * plan.minibatches
+        self.method.task_steps = plan.iterations * plan.epochs * plan.minibatches
         self.optimizer = make_optimizer(self.method, self.plan)
         size = self.spaces[task.name].observation_size
         self.normalisers.append(Normaliser(size, discount=self.plan.gamma))

@@ -115,7 +115,7 @@ class TaskLoop:
 
     def __post_init__(self) -> None:
         self.examples = len(self.task.train)
-        self.method.steps = self.plan.epochs * self.batches
+        self.method.task_steps = self.plan.epochs * self.batches
         self._fresh_optimizer()
 
     @property

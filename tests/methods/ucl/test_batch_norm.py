@@ -12,6 +12,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics
@@ -28,7 +29,7 @@ TASKS = [
 def build(batch_norm: BatchNormStatistics = "shared") -> UCL:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
-    return UCL(net, TASKS[0][0], sigma=1.0, sampling="weight", batch_norm=batch_norm)
+    return paper_ucl(net, TASKS[0][0], sigma=1.0, sampling="weight", batch_norm=batch_norm)
 
 
 def norm(method: UCL) -> nn.BatchNorm1d:
@@ -239,6 +240,6 @@ def test_when_statistics_cannot_be_gathered_nothing_is_half_done(
 
 def test_a_batch_norm_without_running_statistics_needs_no_inputs() -> None:
     net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6, track_running_stats=False))
-    method = UCL(net, TASKS[0][0])
+    method = paper_ucl(net, TASKS[0][0])
     method.end_task()
     assert method.tasks_done == 1

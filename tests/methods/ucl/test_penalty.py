@@ -10,6 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.methods.ucl import penalty
 from uclearn.sizes import SMALL_ANCHOR
@@ -36,7 +37,7 @@ terms = pytest.mark.parametrize(
 def moved_on(network: str, **settings: Any) -> UCL:
     """In its second task, away from what the first one left."""
     make, shape = NETWORKS[network]
-    method = UCL(make(), torch.zeros(shape), beta=0.1, seed=2, **settings).double()
+    method = paper_ucl(make(), torch.zeros(shape), beta=0.1, seed=2, **settings).double()
     draw = torch.Generator().manual_seed(1)
     shake(method, draw)
     method.end_task()
@@ -135,7 +136,7 @@ def test_precisions_may_be_mixed() -> None:
 def test_what_is_kept_for_small_layers_is_bounded_by_their_size() -> None:
     """And nothing of the size of a large one is kept."""
     net = nn.Sequential(nn.Linear(300, 100), nn.ReLU(), nn.Linear(100, 5))
-    method = UCL(net, torch.zeros(1, 300))
+    method = paper_ucl(net, torch.zeros(1, 300))
     method.end_task()
     kept = [t for _, grip in method._penalty._bundles for t in grip if t is not None]
     assert SMALL_ANCHOR < 300 * 100

@@ -41,13 +41,13 @@ class Wrapper(Method):
         return self.method.model
 
     @property
-    def steps(self) -> int | None:  # type: ignore[override]
+    def task_steps(self) -> int | None:
         """As the inner method has it."""
-        return self.method.steps
+        return self.method.task_steps
 
-    @steps.setter
-    def steps(self, steps: int | None) -> None:
-        self.method.steps = steps
+    @task_steps.setter
+    def task_steps(self, steps: int | None) -> None:
+        self.method.task_steps = steps
 
     def begin_task(self, task: Task) -> Task:
         """As the inner method."""

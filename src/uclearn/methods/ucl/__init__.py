@@ -79,7 +79,7 @@ class UCL(DrawsWeights):
             the noise.
         alpha: weight of eq. (4) towards the initial means while the first task is learned.
         lr_sigma: learning rate of the uncertainties; None: that of the means; by rule 10 / steps of
-            a task: a loop of your own says them (`method.steps = epochs * len(loader)`), else
+            a task: a loop of your own says them (`method.task_steps = epochs * len(loader)`), else
             they are taken from the task before.
         sampling: `"local"` (fresh noise for each example, cheaper, often better) or `"weight"`
             (the paper's: one draw of the weights per batch).
@@ -220,7 +220,7 @@ class UCL(DrawsWeights):
         spreads = (rho for rho in rhos if rho is not None)
         lr_sigma = self.lr_sigma
         if lr_sigma == "auto":
-            lr_sigma = lr_sigma_by_rule(self.steps or int(self.steps_taken[0]))
+            lr_sigma = lr_sigma_by_rule(self.task_steps or int(self.steps_taken[0]))
         return groups_apart(self.model, spreads, lr, lr_sigma)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
@@ -264,10 +264,10 @@ class UCL(DrawsWeights):
             inputs = list(inputs)  # gone through more than once
         sums = self._look_at_inputs(task, inputs)
         self.statistics.settle(self.model, task, inputs)
-        for held, new in zip(self._output_anchors(), sums, strict=True):
-            held.seen.add_task(new)
+        for anchor, new in zip(self._output_anchors(), sums, strict=True):
+            anchor.seen.add_task(new)
             if self.silence_idle:
-                held.silence_idle()
+                anchor.silence_idle()
         for held in self._all_held():
             held.remember()
         self._recent.clear()
@@ -361,8 +361,8 @@ class UCL(DrawsWeights):
             gaussian = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
             starts = [held.start() for held in gaussian]
             self.beta = beta_by_rule(starts)
-            for held, start in zip(gaussian, starts, strict=True):
-                held.even = evened(start, self.beta)
+            for each, start in zip(gaussian, starts, strict=True):
+                each.even = evened(start, self.beta)
         layers = dict(zip([*self._layers, *self._norms], self._all_held(), strict=True))
         strengths = torch.cat([layers[name].strength() for name in self._layers])
         for name, held in layers.items():

@@ -129,6 +129,8 @@ class LayerAnchor(nn.Module):
 class GaussianAnchor(LayerAnchor):
     """A Gaussian layer: weights, biases and the uncertainty of its nodes."""
 
+    weight: Tensor
+    bias: Tensor
     sigma: Tensor
     sigma_bias: Tensor
     initial: Tensor
@@ -204,18 +206,18 @@ class OutputAnchor(GaussianAnchor):
     def output_term(self, scale: float) -> Term | None:
         """Of weight and bias, whichever of them is trained."""
         layer, given = self.layer, self._given
-        weight, bias = layer.weight, layer.bias
-        if given is None or not weight.requires_grad:
+        weight, bias = layer.get_parameter("weight"), layer.bias
+        trained = [each for each in (weight, bias) if each is not None and each.requires_grad]
+        if given is None or not trained:
             return None
-        held = bias is not None and bias.requires_grad
         moved = layer.inputs_last(weight) - layer.inputs_last(self.weight)
         moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
-        moved_bias = (bias - self.bias).view_as(self._node) if held else None
+        moved_bias = None if bias is None else (bias - self.bias).view_as(self._node)
         value, pull = output_drift(Moved(moved, moved_bias), given, self._node * scale)
-        if pull.bias is None:
-            return Term([weight], value, [self._as_stored(pull.weight)])
-        gradients = [self._as_stored(pull.weight), pull.bias.flatten()]
-        return Term([weight, bias], value, gradients)
+        gradients = [self._as_stored(pull.weight)] if weight.requires_grad else []
+        if pull.bias is not None and bias.requires_grad:
+            gradients.append(pull.bias.flatten())
+        return Term(trained, value, gradients)
 
     @torch.no_grad()
     def silence_idle(self) -> None:
@@ -227,10 +229,10 @@ class OutputAnchor(GaussianAnchor):
 
     def _as_stored(self, gradient: Tensor) -> Tensor:
         """In the shape of the weight, from (groups, nodes, positions, inputs)."""
-        if gradient.numel() == gradient.shape[1] * gradient.shape[3]:
-            return gradient.view_as(self.layer.weight)  # rows are nodes, as they are
         stored = torch.empty_like(self.layer.weight)
         view = self.layer.inputs_last(stored)
+        if gradient.numel() == gradient.shape[1] * gradient.shape[3] and view.is_contiguous():
+            return gradient.reshape(stored.shape)  # rows are nodes, as they are
         view.copy_(gradient.reshape(view.shape))
         return stored
 

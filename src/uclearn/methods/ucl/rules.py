@@ -9,12 +9,13 @@ Noise is measured by what it disturbs, so that finished weights keep what they k
 
     sigma = sqrt(NOISE) * root mean square of the layer's weights
 
-Where sigma comes to rest, the loss's curvature h_i along the weights of node i balances the pull of
-term (b) and eq. (6): sigma_i^2 (B h_i + beta/sigma'^2 + beta) = 2 beta for batches of B. Its
-strength s_i^2 = sigma_init^2 / sigma_i^2 grows by sigma_init^2 B h_i / (2 beta). Eq. (4), divided by
-B, then weighs a change of the node's n weights by h_i sigma_init^2 n / (2 beta), when what the node
-is given has unit size (`uclearn.penalties.outputs`): a second-order picture of the old tasks' loss,
-times that factor. The batch size has gone, and the factor should be the same for every network:
+Where sigma comes to rest, the loss's curvature h_i along the weights of node i and the pull of term
+(b) and eq. (6) balance: sigma_i^2 (B h_i + beta/sigma'^2 + beta) = 2 beta for batches of B. Its
+strength s_i^2 = sigma_init^2 / sigma_i^2 grows by sigma_init^2 B h_i / (2 beta), and eq. (4),
+divided by B, then weighs a change of the n weights of the node by h_i sigma_init^2 n / (2 beta)
+when what the node is given has unit size (`uclearn.penalties.outputs`): a second-order picture of
+the old tasks' loss, times that factor. The batch size has gone, and the factor should be the same
+for every network:
 
     beta = sigma_init^2 n / (2 CAUTION)
 
@@ -59,7 +60,8 @@ def sigma_by_rule(layer: GaussianLayer) -> float:
 
     >>> from uclearn.gaussian import GaussianLinear
     >>> layer = GaussianLinear(4, 2)
-    >>> _ = torch.nn.init.constant_(layer.weight, 0.5)
+    >>> from torch import nn
+    >>> _ = nn.init.constant_(layer.weight, 0.5)
     >>> round(sigma_by_rule(layer), 4)
     0.1581
     """

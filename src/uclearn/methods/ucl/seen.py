@@ -151,7 +151,7 @@ def gather(
     totals: list[list[Tensor]] = [[] for _ in layers]
 
     def listen(number: int) -> Any:
-        def hear(layer: nn.Module, arguments: tuple[Any, ...]) -> None:
+        def hear(layer: nn.Module, arguments: tuple[Any, ...], _: Any) -> None:
             assert isinstance(layer, GaussianLayer)
             new = seen[number].sums(layer.inputs_seen(arguments[0]))
             known = totals[number] or [torch.zeros_like(each) for each in new]
@@ -159,7 +159,7 @@ def gather(
 
         return hear
 
-    hooks = [layer.register_forward_pre_hook(listen(i)) for i, layer in enumerate(layers)]
+    hooks = [layer.register_forward_hook(listen(i)) for i, layer in enumerate(layers)]
     try:
         with lent(model):
             for call in passes:
