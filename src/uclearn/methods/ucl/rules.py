@@ -60,8 +60,7 @@ def sigma_by_rule(layer: GaussianLayer) -> float:
 
     >>> from uclearn.gaussian import GaussianLinear
     >>> layer = GaussianLinear(4, 2)
-    >>> from torch import nn
-    >>> _ = nn.init.constant_(layer.weight, 0.5)
+    >>> _ = layer.weight.data.fill_(0.5)
     >>> round(sigma_by_rule(layer), 4)
     0.1581
     """
@@ -81,6 +80,7 @@ def lr_sigma_by_rule(steps: int | None) -> float:
 def evidence(strength: Tensor) -> Tensor:
     """(nodes,) by how much each node of a layer is held, from its strength.
 
+    >>> import torch
     >>> evidence(torch.tensor([1.0, 3.0]))
     tensor([1.2000, 9.2000])
     """
@@ -99,12 +99,6 @@ class Start(NamedTuple):
     def spread(self) -> float:
         """sigma_init^2 n / 2: the share of He's variance that is noise."""
         return self.sigma**2 * self.inputs / 2
-
-
-def start_of(layer: GaussianLayer) -> Start:
-    """Where a layer starts that nothing has moved yet."""
-    view = layer.inputs_last(layer.weight.detach())
-    return Start(float(layer.sigma.detach()[0]), view[0, 0].numel())
 
 
 def beta_by_rule(starts: Iterable[Start]) -> float:
