@@ -58,7 +58,7 @@ def sigma_by_rule(layer: GaussianLayer) -> float:
     """`sqrt(NOISE)` of the root mean square of the layer's weights; where they are all zero, of
     what He would give them.
 
-    >>> from uclearn.gaussian import GaussianLinear
+    >>> from uclearn.gaussian.layers import GaussianLinear
     >>> layer = GaussianLinear(4, 2)
     >>> _ = layer.weight.data.fill_(0.5)
     >>> round(sigma_by_rule(layer), 4)
