@@ -38,7 +38,10 @@ def test_choices_in_help_come_from_the_registries(uclearn: Uclearn) -> None:
         (["run", "--method", "elastic"], "There is no method 'elastic'."),
         (["run", "--set", "ucl.bata=1"], "There is no setting `ucl.bata`. Did you mean"),
         (["run", "--set", "ucl.beta=-1"], "`beta` must be 0 or greater and finite, got -1"),
-        (["run", "--preset", "worst"], "`preset` must be one of best, paper, got 'worst'."),
+        (
+            ["run", "--preset", "worst"],
+            "`preset` must be one of default, best, paper, got 'worst'.",
+        ),
         (["run", "--quiet", "--json"], "`--quiet` and `--json` exclude each other"),
         (["run", "--config", "absent.toml"], "The file absent.toml cannot be read"),
         (["compare", "split-digits", "--methods", "ucl,ewcc"], "Did you mean 'ewc'?"),

@@ -354,3 +354,15 @@ def test_a_wider_network_remembers_the_same_of_its_old_inputs() -> None:
     assert narrow.isfinite()
     with wide.inference() as one, method.inference() as other, torch.no_grad():
         torch.testing.assert_close(one(x), other(x))
+
+
+def test_what_was_shortened_for_autocast_is_looked_at_in_full() -> None:
+    x = torch.randn(8, 6).bfloat16()
+    method = UCL(network().float(), torch.zeros(1, 6))
+    with torch.autocast("cpu", torch.bfloat16):
+        method.model(x)
+    method.end_task()
+    twin = UCL(network().float(), torch.zeros(1, 6))
+    twin.end_task(inputs=[x.float()])
+    for mine, theirs in zip(anchors(method), anchors(twin), strict=True):
+        torch.testing.assert_close(mine.seen.blocks, theirs.seen.blocks)

@@ -19,9 +19,9 @@ OPTIONS = ["--tasks", "2", "--epochs", "1", "--set", "network.hidden=[8]"]
 
 def small(method: str = "ucl", benchmark: str = "split-digits", **settings: Any) -> RunConfig:
     """A small run; settings with a double underscore for the dot."""
-    seed = settings.pop("seed", 0)
+    seed, preset = settings.pop("seed", 0), settings.pop("preset", "default")
     own = {key.replace("__", "."): value for key, value in settings.items()}
-    return resolve(benchmark, method, seed=seed, overrides={**SMALL, **own})
+    return resolve(benchmark, method, preset=preset, seed=seed, overrides={**SMALL, **own})
 
 
 def placed(configs: Iterable[Configuration], out: Path, **options: Any) -> list[Job]:

@@ -59,7 +59,7 @@ def test_the_fingerprint_follows_every_setting_and_no_note() -> None:
 def test_runs_that_differ_in_the_seed_are_neighbours() -> None:
     first, second = small(seed=0).folder_name(), small(seed=1).folder_name()
     assert first.removesuffix("seed-0") == second.removesuffix("seed-1")
-    assert first.startswith("split-digits/ucl-best-")
+    assert first.startswith("split-digits/ucl-default-")
 
 
 def test_what_was_changed_is_noted_and_what_was_not_is_not() -> None:
@@ -116,10 +116,12 @@ def test_a_convolutional_network_is_not_to_be_changed() -> None:
 
 def test_a_setting_that_came_later_renames_no_run() -> None:
     """Runs made before `plan.precision` existed are still found, and it can be set all the same."""
-    config = small()
+    config = small(preset="best")
     assert "precision" not in config.document()["plan"]
     assert config.make_plan().precision == "float32"
-    short = small(plan__precision="bfloat16")
+    assert "hold" not in config.document()["settings"]["ucl"]
+    assert RunConfig.from_document(config.document()) == config
+    short = small(preset="best", plan__precision="bfloat16")
     assert short.document()["plan"]["precision"] == "bfloat16"
     assert short.fingerprint() != config.fingerprint()
     assert RunConfig.from_json(short.to_json()).make_plan().precision == "bfloat16"

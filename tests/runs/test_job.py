@@ -43,8 +43,9 @@ def test_a_run_leaves_a_summary_with_everything(tmp_path: Path) -> None:
     assert summary.seconds > 0
     assert summary.peak_memory is not None
     assert summary.peak_memory > 10**7
-    # means of 64-8 and its biases and sigmas, twice; two heads of 8 + 1 by 2
-    assert summary.parameters_kept == 2 * (64 * 8 + 8 + 8) + 2 * (8 + 1) * 2
+    # means of 64-8 and its biases and sigmas, twice; two heads of 8 + 1 by 2; of the 64 inputs that
+    # were seen all products and their means
+    assert summary.parameters_kept == 2 * (64 * 8 + 8 + 8) + 2 * (8 + 1) * 2 + 64 * 64 + 64
     assert {"uclearn", "torch", "python"} <= set(summary.versions)
 
 
@@ -130,7 +131,7 @@ def test_nodes_that_tasks_use_are_recorded_for_hat_and_nothing_for_others(tmp_pa
     run(small("hat"), tmp_path / "hat")
     told = [e for e in read_run(tmp_path / "hat").events if e["event"] == "used_nodes"]
     assert [len(event["layers"]["trunk.0"]) for event in told] == [8, 8]
-    run(small("ewc"), tmp_path / "ewc")
+    run(small("ewc", preset="best"), tmp_path / "ewc")
     names = {event["event"] for event in read_run(tmp_path / "ewc").events}
     assert names == {"epoch", "evaluation"}
 

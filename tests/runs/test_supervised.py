@@ -78,5 +78,7 @@ def test_the_published_strength_never_meets_the_exact_fisher() -> None:
 
 
 def test_an_unknown_preset_is_refused() -> None:
-    with pytest.raises(SettingError, match=r"`preset` must be one of best, paper, got 'worst'."):
+    with pytest.raises(
+        SettingError, match=r"`preset` must be one of default, best, paper, got 'worst'."
+    ):
         preset("split-mnist", "ucl", "worst")

@@ -174,7 +174,9 @@ def test_what_is_found_is_a_file_that_gives_the_same_settings_on_all_tasks(tmp_p
     path.write_text(
         preset_text("permuted-digits", "ucl", "best", {**SMALL, **values}, ["a remark"])
     )
-    assert resolve_file(path) == resolve("permuted-digits", "ucl", overrides={**SMALL, **values})
+    assert resolve_file(path) == resolve(
+        "permuted-digits", "ucl", preset="best", overrides={**SMALL, **values}
+    )
 
 
 @pytest.mark.slow

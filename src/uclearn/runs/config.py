@@ -139,13 +139,19 @@ def validated(model: type[Model], value: object, place: str = "") -> Model:
         raise SettingError(first_problem(error, place)) from error
 
 
+_KINDS = ("float", "int", "str", "bool")
+
+
 def first_problem(error: ValidationError, place: str = "") -> str:
     """One line that names the setting, what is wrong and the value."""
     problem: Mapping[str, Any] = error.errors(include_url=False)[0]
     cause = problem.get("ctx", {}).get("error")
     if isinstance(cause, Exception):  # one of our own messages: it says everything
         return " ".join(str(cause).split())
-    path = ".".join(str(step) for step in (place, *problem["loc"]) if step != "")
+    steps = [str(step) for step in (place, *problem["loc"]) if step != ""]
+    while len(steps) > 1 and (steps[-1] in _KINDS or steps[-1].startswith("literal[")):
+        del steps[-1]  # a setting of several kinds, such as a number or "auto": which one was tried
+    path = ".".join(steps)
     shown = repr(problem["input"])
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     wrong = problem["msg"].replace("Input should be", "must be").replace("\n", " ")

@@ -120,7 +120,7 @@ class UCL(DrawsWeights):
         },
         tried={"beta": (0.0001, 0.001, 0.01, 0.1), "sigma": (0.02, 0.06, 0.18)},
         # the paper's count has an uncertainty for each bias, too
-        variants={"noisy_bias": {"noisy_bias": True}},
+        variants={"noisy_bias": {"noisy_bias": True}, "hold=outputs": {"hold": "outputs"}},
         cost=lambda n: Cost(2 * (n.shared + n.nodes) + n.heads, n.shared + n.nodes + n.head),
         grow=grow,
     )

@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
+from torch.utils._pytree import tree_map
 
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer
@@ -201,8 +203,16 @@ def forward_calls(
             placed = prepared.to(device)
             yield lambda placed=placed: run(model, placed.inputs, placed.task)
     else:
-        for arguments, keywords in recent.calls:
+        precision = next(model.parameters()).dtype
+        for call in recent.calls:
+            arguments, keywords = tree_map(partial(_lengthened, precision), call)
             yield lambda a=arguments, k=keywords: model(*a, **k)
+
+
+def _lengthened(precision: torch.dtype, value: Any) -> Any:
+    """What a loop shortened for autocast, which is over."""
+    short = isinstance(value, Tensor) and value.dtype in (torch.bfloat16, torch.float16)
+    return value.to(precision) if short else value
 
 
 def _sample(task: Task) -> Any:
