@@ -20,7 +20,7 @@ from uclearn.methods.contract import Inputs, Losses, forward_passes, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
-from uclearn.methods.parts.wrapper import check_importance
+from uclearn.methods.parts.wrapper import Strength, check_importance
 from uclearn.tasks.task import Task
 
 
@@ -62,7 +62,7 @@ class MAS(AnchoredMethod):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 0.1,
+        strength: Strength = "auto",
         per_sample: bool = True,
         plain: Iterable[str] = (),
         closed_form: bool = False,
@@ -94,6 +94,7 @@ class MAS(AnchoredMethod):
             squares = (output.flatten(1).square().sum(1) for output in outputs)  # (batch,) each
             new = importance(self.model, weights, squares, "absolute", group)
         check_importance(self.memory.names, new, "the outputs' dependence")
+        self.measure_way(new)
         for omega, fresh in zip(self.memory.importance.tensors(), new, strict=True):
             omega.add_(fresh)
         self.memory.remember()

@@ -21,7 +21,7 @@ from torch import nn
 from uclearn.methods.contract import Inputs, Losses
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import PathMethod, grow_anchors
-from uclearn.methods.parts.wrapper import check_setting
+from uclearn.methods.parts.wrapper import Strength, check_setting
 from uclearn.tasks.task import Task
 
 
@@ -63,13 +63,14 @@ class SI(PathMethod):
     )
 
     symbol = "c"
+    price = 0.3
 
     def __init__(
         self,
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 1.0,
+        strength: Strength = "auto",
         damping: float = 0.01,
         nonnegative: bool = True,
         plain: Iterable[str] = (),
@@ -87,14 +88,14 @@ class SI(PathMethod):
         """Turn the path integral into importance, and begin a new path here."""
         integral = self.path.integral.tensors()
         self.check_followed(integral, "the path integral")
-        for omega, gain, weight, anchor in zip(
-            self.memory.importance.tensors(),
-            integral,
-            self.memory.weights(),
-            self.memory.anchor.tensors(),
-            strict=True,
-        ):
-            omega.add_(gain / ((weight - anchor).square_().add_(self.damping)))
+        weights, anchors = self.memory.weights(), self.memory.anchor.tensors()
+        new = [
+            gain / (weight - anchor).square_().add_(self.damping)
+            for gain, weight, anchor in zip(integral, weights, anchors, strict=True)
+        ]
+        self.measure_way(new)
+        for omega, fresh in zip(self.memory.importance.tensors(), new, strict=True):
+            omega.add_(fresh)
             if self.nonnegative:
                 omega.clamp_(min=0)
         self.path.restart()
