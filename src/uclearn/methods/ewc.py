@@ -2,13 +2,16 @@
 
     penalty = strength/2 * sum F (theta - theta')^2
 
-with F the diagonal of the empirical Fisher information over all examples of a finished task,
+with F the diagonal of the Fisher information over all examples of a finished task, example by
+example: the empirical one, by the answers that the data give,
 
     F_i = mean over examples of (d loss / d theta_i)^2
 
-exactly, example by example. The authors of the UCL paper squared the *mean* gradient of batches of
-20 instead, which is about a twentieth of that, since gradients of single examples largely cancel;
-the values of lambda that they published belong to it (`fisher_batch=20`), with dropout left on.
+or the true one, by the answers that the network itself expects (see `surprise`). Where a network
+fits its data, losses and with them the empirical F vanish, and what little is left speaks of the
+few examples that it gets wrong. The authors of the UCL paper squared the *mean* gradient of batches
+of 20 instead, which is about a twentieth of that, since gradients of single examples largely
+cancel; the values of lambda that they published belong to it (`fisher_batch=20`), with dropout on.
 Over tasks, three ways to merge (t tasks are done, F_new and theta_new belong to the next):
 
     mean      F <- (F t + F_new) / (t + 1),  theta' <- theta_new      the authors of the UCL paper
@@ -54,11 +57,16 @@ class EWC(AnchoredMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda. The values that the paper lists (400 to 100000) belong to
-            `fisher_batch=20` and `fisher_dropout=True`; the exact Fisher is about twenty times as
-            large.
+        strength: lambda. `"auto"`: undoing a task costs 2 nats on average (`by_rule`), so that
+            neither the size of the network nor how well it fits nor the Fisher used matters. By
+            hand: the values that the paper lists (400 to 100000) belong to `fisher_batch=20` and
+            `fisher_dropout=True`; the exact Fisher is about twenty times as large.
         merge: how tasks are merged, `"mean"`, `"sum"` or `"separate"` (see above).
         gamma: with `merge="sum"`, what remains of F at the end of a task; 1 forgets nothing.
+        fisher: `"true"`, `"empirical"`, or `"auto"`: true with the strength `"auto"`, empirical
+            with a number, as published. The true one needs the task's data and the usual loss:
+            where `end_task` is given losses alone, inputs of one's own (acting) or a loss of
+            one's own is used, the losses count as they are.
         fisher_batch: None: exact, per example; a number: squared mean gradients of so many
             consecutive examples (the authors' is 20).
         fisher_dropout: leave dropout on while the Fisher information is measured, as the authors

@@ -32,7 +32,8 @@ class MAS(AnchoredMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda.
+        strength: lambda. `"auto"`: undoing a task costs one unit of the loss on average
+            (`by_rule`). Omega grows with the outputs themselves and knows nothing of the loss.
         per_sample: the mean of each example's absolute gradient, as the paper defines it. With
             False the absolute value of each batch's mean gradient, as in the authors' released
             code: smaller, since gradients cancel, and dependent on the size of batches.

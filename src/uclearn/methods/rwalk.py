@@ -50,7 +50,9 @@ class RWalk(PathMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda.
+        strength: lambda. `"auto"`: undoing a task costs two units of the loss on average
+            (`by_rule`), by the importance of all tasks so far. What is scaled to [0, 1] depends on
+            the one weight that matters most.
         alpha: how much the newest batch counts in F; the paper's 0.9.
         interval: steps between scores, Delta t; the paper uses 10 for MNIST, 50 for CIFAR.
         damping: epsilon of eq. 7.

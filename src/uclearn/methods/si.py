@@ -38,7 +38,10 @@ class SI(PathMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: c. The paper uses 0.03 to 1.
+        strength: c. `"auto"`: undoing a task costs half a unit of the loss on average (`by_rule`).
+            Without damping the omega of a task sum up to the fall of its loss, and c = 1 would ask
+            for all of it; with damping that is lost, and the rule measures it anew. By hand: the
+            paper uses 0.03 to 1.
         damping: keeps omega bounded where a weight hardly moved; 0.001 for notMNIST.
         nonnegative: no omega falls below 0, as in the authors' released code (a step that the
             paper does not print). With False a weight that made the loss worse along the way is
@@ -63,7 +66,7 @@ class SI(PathMethod):
     )
 
     symbol = "c"
-    price = 0.3
+    price = 0.5
 
     def __init__(
         self,

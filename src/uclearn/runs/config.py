@@ -226,8 +226,9 @@ class Configuration(Settings):
     def document(self) -> dict[str, Any]:
         """As it stands in config.json."""
         document: dict[str, Any] = self.model_dump(mode="json")
-        for part in ADDED_LATER.keys() & document.keys():
-            document[part] = without_later_defaults(part, document[part])
+        for home in (document, document["settings"]):
+            for part in ADDED_LATER.keys() & home.keys():
+                home[part] = without_later_defaults(part, home[part])
         return document
 
     def to_json(self) -> str:
