@@ -44,6 +44,15 @@ FORMAT = "uclearn.learner"
 VERSION = 2
 MARKER_NAME = "learner.json"
 JOURNAL_NAME = "journal.jsonl"
+DEFAULTS = 2
+"""Counts how often defaults of methods were changed; folders from before it was noted have 1."""
+_FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
+    "ewc": {"strength": 30.0},
+    "si": {"strength": 1.0},
+    "mas": {"strength": 0.1},
+    "rwalk": {"strength": 1.0},
+}
+"""By part of a method what was the default then: a learner goes on as it began."""
 
 
 SavedState = tuple[int, int, int]
@@ -160,6 +169,7 @@ def state_of(learner: Learner) -> dict[str, Any]:
         "version": VERSION,
         "method": learner.method_name,
         "settings": learner.settings,
+        "defaults": DEFAULTS,
         "plan": asdict(learner.plan),
         "loss": None if learner.loss is None else _name(learner.loss),
         "network": describe(blank),
@@ -173,6 +183,15 @@ def state_of(learner: Learner) -> dict[str, Any]:
         "tasks": [known.document() for known in learner.tasks.values()],
         "journal": learner.journal,
     }
+
+
+def _settings(state: dict[str, Any]) -> dict[str, Any]:
+    """What the method was built with, as far as it differs from the defaults of today."""
+    then: dict[str, Any] = {}
+    if state.get("defaults", 1) < DEFAULTS:
+        for part in state["method"].split("+"):
+            then |= _FIRST_DEFAULTS.get(part, {})
+    return {**then, **state["settings"]}
 
 
 def _network(state: dict[str, Any], model: nn.Module | None) -> nn.Module:
