@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 import torch
 import torch.nn.functional as F
-from tests.methods.permuted_digits import after_two_tasks, finetuned, network
 from torch import Tensor, nn
 
+from tests.methods.permuted_digits import after_two_tasks, finetuned, network
 from uclearn import Learner
 from uclearn.errors import SettingError
 from uclearn.live.folder import FORMAT, state_of
