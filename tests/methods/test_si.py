@@ -242,7 +242,7 @@ def test_a_step_that_a_gradient_scaler_skips_counts_for_nothing(closed_form: boo
 
 @pytest.mark.slow
 def test_it_forgets_less_than_fine_tuning() -> None:
-    check_it_forgets_less(lambda net: SI(net))
+    check_it_forgets_less(lambda net: SI(net, strength=1.0))
 
 
 # -- what is refused ---------------------------------------------------------------------------

@@ -100,6 +100,7 @@ def _data(data: Path | None) -> Iterator[Finding]:
 
 
 def _runs(folder: Path) -> Iterator[Finding]:
+    from uclearn.measures.capacity import concerns, layers_of
     from uclearn.storage.checkpoint import has_checkpoint, load_latest
     from uclearn.storage.records import find_runs, read_run
 
@@ -114,3 +115,5 @@ def _runs(folder: Path) -> Iterator[Finding]:
             yield Finding(str(place), False, str(error))
         else:
             yield Finding(str(place), note is None, note or f"{state}, {len(run.events)} events")
+            for concern in concerns(layers_of(run.events)):
+                yield Finding(f"{place}, its nodes", None, concern)

@@ -17,12 +17,13 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemaining
 
 from uclearn.cli.options import Mode
 from uclearn.cli.tables import table_of
+from uclearn.measures.capacity import concerns, layers_of
 from uclearn.ranks import present
 from uclearn.runs.config import Configuration
 from uclearn.runs.engines import Engine
 from uclearn.runs.grid import GridObserver, Result, run_all
 from uclearn.runs.job import Job
-from uclearn.storage.records import plain
+from uclearn.storage.records import plain, read_run
 
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""
@@ -118,6 +119,8 @@ def _show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> 
     console.print(table_of(results, title))
     for digits in sorted(_precisions(results)):
         console.print(f"Computed in {digits}, as plan.precision=auto found best.")
+    for concern in sorted(_concerns(results)):
+        console.print(f"[yellow]{concern}[/yellow]", highlight=False)
     if all(result.state == "done" for result in results):
         console.print(f"All {len(results)} were done before; nothing was to be made.")
     console.print(
@@ -129,6 +132,13 @@ def _precisions(results: Iterable[Result]) -> set[str]:
     """What the runs were computed in whose plan left that open."""
     summaries = [summary for result in results if (summary := result.summary()) is not None]
     return {str(s.extra["precision"]) for s in summaries if "precision" in s.extra}
+
+
+def _concerns(results: Iterable[Result]) -> set[str]:
+    """What is wrong with how nodes stand after the last task, and in how many runs."""
+    runs = [read_run(result.folder) for result in results if result.summary() is not None]
+    voiced = [concern for run in runs for concern in concerns(layers_of(run.events))]
+    return {f"In {voiced.count(text)} of {len(runs)} runs: {text}" for text in voiced}
 
 
 def leave(results: Sequence[Result]) -> None:

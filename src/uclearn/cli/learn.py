@@ -197,5 +197,7 @@ def _tell(update: Update, folder: Path, json: bool) -> None:
     sizes = f"{update.train} examples, {update.canary} set apart"
     learned = "" if update.accuracy is None else f", right on {update.accuracy:.1%} of those"
     typer.echo(f"{update.name}: {update.decision}. {sizes}{learned}. {update.reason}")
+    for concern in update.concerns:
+        typer.echo(concern)
     if not update.kept:
         typer.echo(f"The model in {folder} is what it was before, to the bit.")

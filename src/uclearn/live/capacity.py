@@ -21,6 +21,7 @@ from uclearn.measures.capacity import (
     Layer,
     certain_of_present,
     certain_share,
+    concerns,
     forecast,
     layers_of,
     outlook_words,
@@ -99,7 +100,7 @@ def capacity_of(history: Sequence[Mapping[str, Any]]) -> Capacity:
         raise TaskError("`history` must hold the recorded nodes of at least one task, got none.")
     rooms = tuple(_room(layer.name or "the network itself", [layer]) for layer in layers)
     network = _room("whole network", layers)
-    return Capacity(rooms, network, _words(rooms, network))
+    return Capacity(rooms, network, " ".join([_words(rooms, network), *concerns(layers)]))
 
 
 def _room(name: str, layers: Sequence[Layer]) -> Room:

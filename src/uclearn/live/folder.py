@@ -44,6 +44,14 @@ FORMAT = "uclearn.learner"
 VERSION = 2
 MARKER_NAME = "learner.json"
 JOURNAL_NAME = "journal.jsonl"
+_FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
+    "ucl": {"hold": "weights", "beta": 0.01, "sigma": None, "lr_sigma": None},
+    "ewc": {"strength": 30.0},
+    "si": {"strength": 1.0},
+    "mas": {"strength": 0.1},
+    "rwalk": {"strength": 1.0},
+}
+"""By method what version 1 took where nothing was said: a learner goes on as it began."""
 
 
 SavedState = tuple[int, int, int]
@@ -133,20 +141,13 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     return learner
 
 
-_DEFAULTS_OF_1: dict[str, dict[str, Any]] = {
-    "ucl": {"hold": "weights", "beta": 0.01, "sigma": None, "lr_sigma": None},
-}
-"""What settings of methods meant that a folder of version 1 does not name, where they have changed
-since."""
-
-
 def _settings(state: dict[str, Any]) -> dict[str, Any]:
-    """The settings of the method, as the folder meant them."""
+    """What the method was built with, as far as it differs from the defaults of today."""
     own: dict[str, Any] = state["settings"]
-    method = state["method"].split("+")[0]
-    if state["version"] >= 2 or method not in _DEFAULTS_OF_1:
+    if state["version"] > 1:
         return own
-    meant = {**_DEFAULTS_OF_1[method], **own}
+    method = state["method"].split("+")[0]
+    meant = {**_FIRST_DEFAULTS.get(method, {}), **own}
     if method == "ucl" and meant["sigma"] is None:
         meant.setdefault("ratio", 0.5)
     return meant

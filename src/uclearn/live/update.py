@@ -18,6 +18,7 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.live.canaries import Portions, TaskRecord, fingerprint, right_answers
 from uclearn.live.gate import Comparison, Gate, compare
 from uclearn.live.new_data import check_labels, class_count, outputs_of
+from uclearn.measures.capacity import concerns, layers_of
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.wrapper import node_state
@@ -214,6 +215,13 @@ class Update:
     """Per layer the initial sigma and that of each node; None where a method knows none."""
     precision: Precision = "float32"
     """What the forward passes of training were computed in."""
+
+    @property
+    def concerns(self) -> list[str]:
+        """What is wrong with how the nodes stand after it, each with its remedy."""
+        if self.nodes is None:
+            return []
+        return concerns(layers_of([{"event": "nodes", "task": 0, "layers": self.nodes}]))
 
     @property
     def kept(self) -> bool:

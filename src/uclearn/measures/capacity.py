@@ -132,6 +132,40 @@ def outlook_words(outlook: Forecast | None, tasks: int) -> str:
     return f"At its present pace the network is full after about task {math.ceil(outlook.full_at)}."
 
 
+_UNMOVED = 0.1
+"""By less than this share of its initial value a sigma has hardly moved."""
+
+
+def concerns(layers: Sequence[Layer]) -> list[str]:
+    """What is wrong with how the nodes stand after the last task, each with its remedy.
+
+    >>> concerns([Layer("0", 0.1, [[0.1, 0.099]])])[0][:52]
+    'The uncertainties have hardly moved, so no node is h'
+    """
+    if not layers:
+        return []
+    share = certain_share(layers)[-1]
+    moved = max(abs(value / layer.sigma_init - 1) for layer in layers for value in layer.sigma[-1])
+    if moved < _UNMOVED:
+        return [
+            "The uncertainties have hardly moved, so no node is held more firmly than another: "
+            "lr_sigma times the steps of the task is too small. Leave lr_sigma to its rule "
+            "('auto'), or train for more epochs or with smaller batches."
+        ]
+    if share == 0:
+        return [
+            "No node is certain after this task (sigma below half of its initial value), so little "
+            "is held firmly. Train for more epochs or with smaller batches; if beta was set by "
+            "hand, lower it."
+        ]
+    if share >= FULL:
+        return [
+            f"The network is full: {100 * share:.0f} % of its nodes are certain, so new tasks are "
+            "learned worse. Widen it (`Learner.widen`, `network.hidden`)."
+        ]
+    return []
+
+
 def _slope(values: Sequence[float]) -> float:
     """The slope of the line of least squares through (0, values[0]), (1, values[1]), ..."""
     middle = (len(values) - 1) / 2

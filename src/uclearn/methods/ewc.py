@@ -2,13 +2,16 @@
 
     penalty = strength/2 * sum F (theta - theta')^2
 
-with F the diagonal of the empirical Fisher information over all examples of a finished task,
+with F the diagonal of the Fisher information over all examples of a finished task, example by
+example: the empirical one, by the answers that the data give,
 
     F_i = mean over examples of (d loss / d theta_i)^2
 
-exactly, example by example. The authors of the UCL paper squared the *mean* gradient of batches of
-20 instead, which is about a twentieth of that, since gradients of single examples largely cancel;
-the values of lambda that they published belong to it (`fisher_batch=20`), with dropout left on.
+or the true one, by the answers that the network itself expects (see `surprise`). Where a network
+fits its data, losses and with them the empirical F vanish, and what little is left speaks of the
+few examples that it gets wrong. The authors of the UCL paper squared the *mean* gradient of batches
+of 20 instead, which is about a twentieth of that, since gradients of single examples largely
+cancel; the values of lambda that they published belong to it (`fisher_batch=20`), with dropout on.
 Over tasks, three ways to merge (t tasks are done, F_new and theta_new belong to the next):
 
     mean      F <- (F t + F_new) / (t + 1),  theta' <- theta_new      the authors of the UCL paper
@@ -18,22 +21,25 @@ Over tasks, three ways to merge (t tasks are done, F_new and theta_new belong to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.dropout import _DropoutNd
 
+from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
-from uclearn.methods.contract import Inputs, Losses, Step, StepFields, lent
+from uclearn.methods.contract import Inputs, Losses, Step, StepFields, forward_passes, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
-from uclearn.methods.parts.wrapper import check_importance
+from uclearn.methods.parts.wrapper import Strength, check_importance
 from uclearn.tasks.task import Task
 
 Merge = Literal["mean", "sum", "separate"]
+Fisher = Literal["auto", "true", "empirical"]
 
 
 class EWC(AnchoredMethod):
@@ -51,11 +57,16 @@ class EWC(AnchoredMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda. The values that the paper lists (400 to 100000) belong to
-            `fisher_batch=20` and `fisher_dropout=True`; the exact Fisher is about twenty times as
-            large.
+        strength: lambda. `"auto"`: undoing a task costs 2 nats on average (`by_rule`), so that
+            neither the size of the network nor how well it fits nor the Fisher used matters. By
+            hand: the values that the paper lists (400 to 100000) belong to `fisher_batch=20` and
+            `fisher_dropout=True`; the exact Fisher is about twenty times as large.
         merge: how tasks are merged, `"mean"`, `"sum"` or `"separate"` (see above).
         gamma: with `merge="sum"`, what remains of F at the end of a task; 1 forgets nothing.
+        fisher: `"true"`, `"empirical"`, or `"auto"`: true with the strength `"auto"`, empirical
+            with a number, as published. The true one needs the task's data and the usual loss:
+            where `end_task` is given losses alone, inputs of one's own (acting) or a loss of
+            one's own is used, the losses count as they are.
         fisher_batch: None: exact, per example; a number: squared mean gradients of so many
             consecutive examples (the authors' is 20).
         fisher_dropout: leave dropout on while the Fisher information is measured, as the authors
@@ -81,6 +92,7 @@ class EWC(AnchoredMethod):
     )
 
     stiffness = 1
+    price = 2.0
     tasks_done: Tensor
     rest: Tensor
 
@@ -89,9 +101,10 @@ class EWC(AnchoredMethod):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 30.0,
+        strength: Strength = "auto",
         merge: Merge = "mean",
         gamma: float = 1.0,
+        fisher: Fisher = "auto",
         fisher_batch: int | None = None,
         fisher_dropout: bool = False,
         plain: Iterable[str] = (),
@@ -99,7 +112,8 @@ class EWC(AnchoredMethod):
     ) -> None:
         super().__init__(model, strength, plain, closed_form)
         _check_settings(merge, gamma, fisher_batch)
-        self.merge, self.gamma = merge, gamma
+        check_choice("fisher", fisher, get_args(Fisher))
+        self.merge, self.gamma, self.fisher = merge, gamma, fisher
         self.fisher_batch, self.fisher_dropout = fisher_batch, fisher_dropout
         self.register_buffer("tasks_done", torch.tensor(0))
         self.register_buffer("rest", self.memory.anchor.tensors()[0].new_zeros(()))
@@ -107,7 +121,7 @@ class EWC(AnchoredMethod):
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """`strength/2 * sum F (theta - theta')^2`, not divided by anything."""
         springs = super().penalty()
-        return springs + self.rest * (self.strength / 2) if self.merge == "separate" else springs
+        return springs + self.rest * (self.pull / 2) if self.merge == "separate" else springs
 
     def end_task(
         self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
@@ -125,10 +139,26 @@ class EWC(AnchoredMethod):
         with lent(self.model):
             if self.fisher_dropout:
                 _switch_on_dropout(self.model)
-            new = importance(self.model, weights, losses(), "square", self.fisher_batch or 1)
+            told = self._told(task, inputs) or losses()
+            new = importance(self.model, weights, told, "square", self.fisher_batch or 1)
         check_importance(self.memory.names, new, "the Fisher information")
+        self.measure_way(new)
         self._merge(new)
         self.tasks_done += 1
+
+    def by_rule(self) -> float:
+        """A mean counts for as many tasks as it is taken over: mean and sum are the same then."""
+        return super().by_rule() * (int(self.tasks_done) if self.merge == "mean" else 1)
+
+    def _told(self, task: Task | None, inputs: Inputs) -> Iterator[Tensor] | None:
+        """What the true Fisher information is the mean square of the gradients of; None where the
+        losses must do: a loop's own loss, or no data but in the losses (acting)."""
+        true = self.fisher == "true" or (self.fisher == "auto" and self.strength == "auto")
+        if not true or task is None or inputs is not None or self._loss_of_loop != (None,):
+            return None
+        generator = torch.Generator().manual_seed(int(self.tasks_done))
+        outputs = forward_passes(self.model, task, None)
+        return (surprise(output, task.classes is not None, generator) for output in outputs)
 
     @torch.no_grad()
     def _merge(self, new: Sequence[Tensor]) -> None:
@@ -146,6 +176,34 @@ class EWC(AnchoredMethod):
             else:
                 old.mul_(self.gamma).add_(fresh)
         self.memory.remember()
+
+
+def surprise(outputs: Tensor, classes: bool, generator: torch.Generator) -> Tensor:
+    """(batch,) numbers whose squared gradients are, on average, the true Fisher information.
+
+    With outputs z and random signs r, it is v . z with v held fixed and E v v^T the information
+    that an answer holds about z:
+
+        classes   p = softmax z,   v_k = sqrt(p_k) r_k - p_k sum_j sqrt(p_j) r_j,
+                  E v v^T = diag(p) - p p^T
+        numbers   v = sqrt(2) r,   E v v^T = 2 I   (of squared errors)
+
+    The mean over answers drawn from p is the same, but where a network is sure, hardly any draw
+    says anything: here each example does.
+
+    Args:
+        outputs: (batch, classes) or (batch, ...) numbers, with graph.
+        classes: whether they are logits.
+        generator: of the signs.
+    """
+    signs = torch.randint(0, 2, outputs.shape, generator=generator).to(outputs) * 2 - 1
+    if classes:
+        chances = outputs.detach().softmax(1)
+        signs = signs * chances.sqrt()
+        signs = signs - chances * signs.sum(1, keepdim=True)
+    else:
+        signs = signs * math.sqrt(2)
+    return (outputs * signs).flatten(1).sum(1)
 
 
 def _switch_on_dropout(model: nn.Module) -> None:

@@ -70,7 +70,8 @@ class LwF(Method):
     Args:
         model: the network; the method works on a copy.
         example: not needed.
-        strength: weight of the old tasks' answers against the new task's loss.
+        strength: weight of the old tasks' answers against the new task's loss. Both are
+            cross-entropies, so that 1 needs no rule: an old task counts as much as the new one.
         temperature: T; the paper uses 2.
         outputs: `"classes"` compares probabilities; `"numbers"` (regression) compares the
             outputs themselves, `1/2 ||z - z'||^2`.

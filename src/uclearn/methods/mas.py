@@ -20,7 +20,7 @@ from uclearn.methods.contract import Inputs, Losses, forward_passes, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
-from uclearn.methods.parts.wrapper import check_importance
+from uclearn.methods.parts.wrapper import Strength, check_importance
 from uclearn.tasks.task import Task
 
 
@@ -32,7 +32,8 @@ class MAS(AnchoredMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda.
+        strength: lambda. `"auto"`: undoing a task costs one unit of the loss on average
+            (`by_rule`). Omega grows with the outputs themselves and knows nothing of the loss.
         per_sample: the mean of each example's absolute gradient, as the paper defines it. With
             False the absolute value of each batch's mean gradient, as in the authors' released
             code: smaller, since gradients cancel, and dependent on the size of batches.
@@ -62,7 +63,7 @@ class MAS(AnchoredMethod):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 0.1,
+        strength: Strength = "auto",
         per_sample: bool = True,
         plain: Iterable[str] = (),
         closed_form: bool = False,
@@ -94,6 +95,7 @@ class MAS(AnchoredMethod):
             squares = (output.flatten(1).square().sum(1) for output in outputs)  # (batch,) each
             new = importance(self.model, weights, squares, "absolute", group)
         check_importance(self.memory.names, new, "the outputs' dependence")
+        self.measure_way(new)
         for omega, fresh in zip(self.memory.importance.tensors(), new, strict=True):
             omega.add_(fresh)
         self.memory.remember()

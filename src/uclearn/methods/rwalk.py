@@ -29,7 +29,7 @@ from uclearn.errors import SettingError
 from uclearn.methods.contract import Inputs, Losses, Step, StepFields
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import NamedTensors, PathMethod, grow_anchors
-from uclearn.methods.parts.wrapper import check_setting
+from uclearn.methods.parts.wrapper import Strength, check_setting
 from uclearn.tasks.task import Task
 
 
@@ -50,7 +50,9 @@ class RWalk(PathMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda.
+        strength: lambda. `"auto"`: undoing a task costs two units of the loss on average
+            (`by_rule`), by the importance of all tasks so far. What is scaled to [0, 1] depends on
+            the one weight that matters most.
         alpha: how much the newest batch counts in F; the paper's 0.9.
         interval: steps between scores, Delta t; the paper uses 10 for MNIST, 50 for CIFAR.
         damping: epsilon of eq. 7.
@@ -74,6 +76,8 @@ class RWalk(PathMethod):
         grow=grow_anchors,
     )
 
+    price = 2.0
+
     steps: Tensor
     tasks_done: Tensor
 
@@ -82,7 +86,7 @@ class RWalk(PathMethod):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 1.0,
+        strength: Strength = "auto",
         alpha: float = 0.9,
         interval: int = 10,
         damping: float = 0.001,
@@ -124,6 +128,7 @@ class RWalk(PathMethod):
         torch._foreach_div_(score, min(int(self.tasks_done) + 1, 2))
         parts = zip(self._scaled(fisher), self._scaled(score), strict=True)
         self.memory.importance.take(f + s for f, s in parts)
+        self.measure_way(self.memory.importance.tensors())
         self.memory.remember()
         self.tasks_done += 1
 

@@ -21,7 +21,7 @@ from torch import nn
 from uclearn.methods.contract import Inputs, Losses
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import PathMethod, grow_anchors
-from uclearn.methods.parts.wrapper import check_setting
+from uclearn.methods.parts.wrapper import Strength, check_setting
 from uclearn.tasks.task import Task
 
 
@@ -38,7 +38,10 @@ class SI(PathMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: c. The paper uses 0.03 to 1.
+        strength: c. `"auto"`: undoing a task costs half a unit of the loss on average (`by_rule`).
+            Without damping the omega of a task sum up to the fall of its loss, and c = 1 would ask
+            for all of it; with damping that is lost, and the rule measures it anew. By hand: the
+            paper uses 0.03 to 1.
         damping: keeps omega bounded where a weight hardly moved; 0.001 for notMNIST.
         nonnegative: no omega falls below 0, as in the authors' released code (a step that the
             paper does not print). With False a weight that made the loss worse along the way is
@@ -63,13 +66,14 @@ class SI(PathMethod):
     )
 
     symbol = "c"
+    price = 0.5
 
     def __init__(
         self,
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 1.0,
+        strength: Strength = "auto",
         damping: float = 0.01,
         nonnegative: bool = True,
         plain: Iterable[str] = (),
@@ -87,14 +91,14 @@ class SI(PathMethod):
         """Turn the path integral into importance, and begin a new path here."""
         integral = self.path.integral.tensors()
         self.check_followed(integral, "the path integral")
-        for omega, gain, weight, anchor in zip(
-            self.memory.importance.tensors(),
-            integral,
-            self.memory.weights(),
-            self.memory.anchor.tensors(),
-            strict=True,
-        ):
-            omega.add_(gain / ((weight - anchor).square_().add_(self.damping)))
+        weights, anchors = self.memory.weights(), self.memory.anchor.tensors()
+        new = [
+            gain / (weight - anchor).square_().add_(self.damping)
+            for gain, weight, anchor in zip(integral, weights, anchors, strict=True)
+        ]
+        self.measure_way(new)
+        for omega, fresh in zip(self.memory.importance.tensors(), new, strict=True):
+            omega.add_(fresh)
             if self.nonnegative:
                 omega.clamp_(min=0)
         self.path.restart()

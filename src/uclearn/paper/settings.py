@@ -185,7 +185,16 @@ def _vcl_training(name: str) -> tuple[int, int]:
     return (200, 256) if "permuted" in name else (120, WHOLE_TASK)
 
 
+_UNSOUGHT = f"{OURS}: not looked for; the default before there was a rule"
+UNSOUGHT: dict[str, Values] = {
+    "si": of("si", _UNSOUGHT, strength=1.0),
+    "mas": of("mas", _UNSOUGHT, strength=0.1),
+    "rwalk": of("rwalk", _UNSOUGHT, strength=1.0),
+}
+"""Strengths where nobody published one."""
+
 RL: dict[str, Values] = {
+    **UNSOUGHT,
     "ucl": of("ucl", SECTION_RL, beta=5e-6)
     | of("ucl", f"{PROGRAM}, which has 0.06 elsewhere; the paper does not say", sigma=0.1)
     | of("ucl", SECTION_3, sampling="weight", hold="weights", means="keep", ratio=None)

@@ -8,6 +8,7 @@ machine, and sent.
 from __future__ import annotations
 
 import json
+import logging
 import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -139,6 +140,8 @@ def run(job: Job, observer: Observer | None = None) -> Summary:
         if ranks.any(recorder is not None and recorder.summary is not None)[0]:
             return finished_summary(folder)
         forget_peak()
+        # what it has to say it tells the observer, and the records have it
+        logging.getLogger("uclearn").addHandler(logging.NullHandler())
         learned = kind.learn(job.config, job, recorder, observer)
         if recorder is not None:
             recorder.finish(_summary(job, document, learned))

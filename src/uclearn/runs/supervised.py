@@ -17,7 +17,17 @@ from pydantic import model_validator as after_validation
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
 from uclearn.paper import settings as published
-from uclearn.paper.settings import BEST, BEST_PLAN, OURS, TABLE, TUNED, Values, for_digits, of
+from uclearn.paper.settings import (
+    BEST,
+    BEST_PLAN,
+    OURS,
+    TABLE,
+    TUNED,
+    UNSOUGHT,
+    Values,
+    for_digits,
+    of,
+)
 from uclearn.runs.config import (
     Configuration,
     Document,
@@ -202,8 +212,7 @@ def preset(name: str, method: str, which: str = "default") -> Values:
     if which == "best":
         values |= BEST_PLAN
     for part in (own, *wrappers):
-        if part in _PUBLISHED:
-            values |= _PUBLISHED[part](name)
+        values |= _PUBLISHED[part](name) if part in _PUBLISHED else UNSOUGHT.get(part, {})
         if which == "best":
             values |= BEST.get(part, {}) | TUNED.get((name, part), {})
     if which == "paper" and name == "omniglot":

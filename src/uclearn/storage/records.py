@@ -34,9 +34,10 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
     "data": {"copies": None},
     "ucl": {"hold": "weights", "silence_idle": False},
+    "ewc": {"fisher": "auto"},
 }
-"""Settings that are newer than runs that exist, by part of a configuration, with the values that
-those runs had."""
+"""Settings that are newer than runs that exist, by part of a configuration or of a method, with the
+values that those runs had."""
 
 
 def without_later_defaults(part: str, settings: Mapping[str, Any]) -> Document:

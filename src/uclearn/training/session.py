@@ -11,6 +11,7 @@ arguments. They judge, decide, stop and resume together; the first alone writes.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager
@@ -25,6 +26,7 @@ from uclearn.errors import TaskError
 from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import Loss, Score, correct, cross_entropy, squared_error
+from uclearn.methods.parts.wrapper import concerns_of
 from uclearn.networks import has_heads, run
 from uclearn.ranks import ALONE, Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
@@ -36,6 +38,7 @@ from uclearn.training.precision import Precision, check_survives
 __all__ = ["Journal", "Observer", "Outcome", "StoppedError", "learn"]
 
 _SECONDS_BETWEEN_STEP_EVENTS = 0.25
+_log = logging.getLogger("uclearn")
 
 
 @dataclass
@@ -113,6 +116,7 @@ class _Learning:
         method.use_loss(loss)
         self.outcome = Outcome()
         self.loop: TaskLoop | None = None
+        self.voiced: set[str] = set()
         self.last_told = time.monotonic()
         if ranks.size > 1 and method.noise is not None:
             method.noise.stream = ranks.rank
@@ -156,6 +160,7 @@ class _Learning:
         row = self._scores(learned=index + 1)
         self.outcome.accuracy_matrix.append(row)
         session.events.record("evaluation", {"task": index, "scores": row})
+        self._voice_concerns(session.events, index)
         self.loop = None
         session.save()
 
@@ -207,6 +212,14 @@ class _Learning:
 
     def _minus_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
         return -self.loss(outputs, targets)
+
+    def _voice_concerns(self, events: EventSink, index: int) -> None:
+        """To whoever watches and, each once, to the log: a user's program may have no observer."""
+        for concern in concerns_of(self.method):
+            events.tell("concern", task=index, text=concern)
+            if concern not in self.voiced and self.ranks.rank == 0:
+                self.voiced.add(concern)
+                _log.warning("Task %r: %s", self.tasks[index].name, concern)
 
     def _require_alike(self) -> None:
         """Processes that begin with different weights would never have the same."""

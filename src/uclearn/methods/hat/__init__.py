@@ -53,16 +53,18 @@ class HAT(Method):
     batch norms with running statistics are refused: they belong to all tasks at once.
 
     A loop must call `begin_step`, `adjust_gradients` and `end_step`. The task being learned is the
-    one that `begin_task` named last; `end_task` goes on to the next. Trained as published: plain
-    SGD with a learning rate of 0.05. Beyond the embeddings, it holds a second copy of the weights
-    and a mask of their size, to put back what momentum and weight decay move.
+    one that `begin_task` named last; `end_task` goes on to the next. Published with
+    plain SGD and a learning rate of 0.05; Adam with a falling rate works, too. Beyond the
+    embeddings, it holds a second copy of the weights and a mask of their size, to put back what
+    momentum and weight decay move.
 
     Args:
         model: any network of Linear, Conv, Embedding and normalisation layers; copied.
         example: a small batch of inputs, to find out which nodes feed which weights (a tuple for
             several arguments).
         tasks: how many there will be, known in advance: each has its embeddings from the start.
-        strength: c, what opening a free node costs.
+        strength: c, what opening all free nodes costs, in units of the loss. It is relative to
+            their number already and needs no rule.
         smax: the largest scale of the gates.
         seed: of the embeddings.
 

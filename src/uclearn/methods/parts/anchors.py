@@ -22,7 +22,12 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Method, Step, StepFields, gradient_of, trainable
-from uclearn.methods.parts.wrapper import check_importance, check_setting, require_finite_weights
+from uclearn.methods.parts.wrapper import (
+    Strength,
+    check_importance,
+    check_strength,
+    require_finite_weights,
+)
 from uclearn.networks import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
 from uclearn.penalties.quadratic import pieces
@@ -152,11 +157,11 @@ def _parameter(model: nn.Module, name: str) -> nn.Parameter:
 
 
 class AnchoredMethod(Method):
-    """What EWC, SI, MAS and RWalk do alike: `penalty` and its closed form.
+    """What EWC, SI, MAS and RWalk do alike: `penalty`, its closed form, and a strength by rule.
 
     Args:
         model: the network; the method works on a copy.
-        strength: what the importances are multiplied by.
+        strength: what the importances are multiplied by, or `"auto"`, see `by_rule`.
         plain: qualified names of modules that are not held, beside heads.
         closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss.
     """
@@ -165,38 +170,84 @@ class AnchoredMethod(Method):
     """The penalty is `stiffness/2 * strength * sum importance (theta - anchor)^2`."""
     symbol: ClassVar[str] = "lambda"
     """The paper's name for `strength`."""
+    price: ClassVar[float] = 1.0
+    """Of undoing a task, in units of the loss, with the strength `"auto"`."""
+    ways: Tensor
 
     def __init__(
-        self, model: nn.Module, strength: float, plain: Iterable[str], closed_form: bool
+        self, model: nn.Module, strength: Strength, plain: Iterable[str], closed_form: bool
     ) -> None:
         meaning = f"It is {self.symbol}, which weighs the whole penalty."
-        check_setting("strength", strength, meaning)
+        check_strength(strength, meaning)
         super().__init__(model)
         self.strength, self.closed_form = strength, closed_form
         self.memory = AnchoredWeights(self.model, plain)
+        self._pull: float | None = None
+        if strength == "auto":  # with a number the state is that of earlier versions
+            self.register_buffer("ways", self.memory.anchor.tensors()[0].new_zeros(2))
+
+    @property
+    def pull(self) -> float:
+        """The strength as a number."""
+        if not isinstance(self.strength, str):
+            return self.strength
+        if self._pull is None:  # read once, not in every step: that would wait for a GPU
+            self._pull = self.by_rule()
+        return self._pull
+
+    def by_rule(self) -> float:
+        """What `"auto"` comes to, measured against what was learned:
+
+            strength * mean over finished tasks of  stiffness/2 * sum importance D^2  =  price
+
+        with D the way from a weight's anchor to where the task left it. To undo a task, so the
+        penalty says, costs `price` units of the loss (nats), whatever the importances are measured
+        in. Where no weight moved (what a network came with is consolidated) its way is measured
+        from 0. 0 as long as there is nothing to measure by.
+        """
+        tasks, cost = self.ways.tolist()
+        return float(self.price * tasks / cost) if cost > 0 else 0.0
+
+    @torch.no_grad()
+    def measure_way(self, importance: Iterable[Tensor]) -> None:
+        """Take into account what the finished task's way costs by its importance, one tensor per
+        weight, before the anchors move."""
+        if self.strength != "auto":
+            return
+        weights, found = self.memory.weights(), list(importance)
+        cost = quadratic_value(weights, self.memory.anchor.tensors(), found, self.stiffness)
+        if not cost:
+            origin = [torch.zeros_like(weight) for weight in weights]
+            cost = quadratic_value(weights, origin, found, self.stiffness)
+        self.ways += torch.stack([torch.ones_like(cost), cost])
+        self._pull = None
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """That of the springs, not divided by anything."""
-        return self.memory.penalty(self.stiffness * self.strength, self.closed_form)
+        return self.memory.penalty(self.stiffness * self.pull, self.closed_form)
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """With `closed_form`: add the penalty's gradient in place."""
         if self.closed_form:
-            self.memory.add_gradient(self.stiffness * self.strength)
+            self.memory.add_gradient(self.stiffness * self.pull)
+
+    def _load_from_state_dict(self, *args: Any, **others: Any) -> None:
+        super()._load_from_state_dict(*args, **others)
+        self._pull = None
 
 
 class PathMethod(AnchoredMethod):
     """What SI and RWalk do alike: follow each step. Arguments as for `AnchoredMethod`."""
 
     def __init__(
-        self, model: nn.Module, strength: float, plain: Iterable[str], closed_form: bool
+        self, model: nn.Module, strength: Strength, plain: Iterable[str], closed_form: bool
     ) -> None:
         super().__init__(model, strength, plain, closed_form)
         self.path = PathIntegral(self.memory)
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Record the task's gradient; with `closed_form`, then add the penalty's in place."""
-        self.path.record(self.memory, 0.0 if self.closed_form else self.stiffness * self.strength)
+        self.path.record(self.memory, 0.0 if self.closed_form else self.stiffness * self.pull)
         super().adjust_gradients()
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:

@@ -6,16 +6,20 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol, Unpack, runtime_checkable
+from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError, UclearnError
 from uclearn.gaussian.noise import Noise
+from uclearn.measures.capacity import concerns, layers_of
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.tasks.task import Task
+
+Strength = float | Literal["auto"]
+"""Of a penalty: a number, or by the method's own rule."""
 
 
 class Wrapper(Method):
@@ -165,6 +169,13 @@ def node_state(method: Method, task: int) -> dict[str, Any] | None:
     return None if layers is None else {"event": "nodes", "task": task, "layers": layers}
 
 
+def concerns_of(method: Method) -> list[str]:
+    """What is wrong with how the nodes of a method stand, each with its remedy; nothing for methods
+    that know no uncertainty."""
+    state = node_state(method, 0)
+    return [] if state is None else concerns(layers_of([state]))
+
+
 def _short(values: Tensor) -> list[float]:
     """Four digits are plenty for a histogram, and keep the file small."""
     return [float(f"{value:.4g}") for value in values.tolist()]
@@ -261,3 +272,14 @@ def check_setting(name: str, value: float, meaning: str, *, positive: bool = Fal
     if not math.isfinite(value) or value < 0 or (positive and value == 0):
         least = "greater than 0" if positive else "0 or greater"
         raise SettingError(f"`{name}` must be {least} and finite, got {value}. {meaning}")
+
+
+def check_strength(strength: Strength, meaning: str) -> None:
+    """Refuse a strength that is neither a number of 0 or greater nor `"auto"`."""
+    if not isinstance(strength, str):
+        check_setting("strength", strength, meaning)
+    elif strength != "auto":
+        raise SettingError(
+            f"`strength` must be a number or 'auto', got {strength!r}. {meaning} With 'auto' it "
+            "follows from what the finished tasks need."
+        )

@@ -21,7 +21,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.layers import softplus_inverse
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.batch_norm import tracking_norms
-from uclearn.methods.ucl.rules import Start
+from uclearn.methods.ucl.rules import Start, evidence
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls
 from uclearn.penalties import (
@@ -201,7 +201,7 @@ class OutputAnchor(GaussianAnchor):
         self.anchored = []
         self._given = self.seen.given()
         groups = self.layer.inputs_last(self.weight).shape[0]
-        self._node = (self.strength().square() * drift * self.even).view(groups, -1)
+        self._node = (evidence(self.strength()) * drift * self.even).view(groups, -1)
 
     def output_term(self, scale: float) -> Term | None:
         """Of weight and bias, whichever of them is trained."""

@@ -23,7 +23,14 @@ averaged over layers (geometrically); what a layer differs from that is made up 
 eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a picture of the near
 neighbourhood only, hence more.
 
-All three numbers were chosen on digits, Split MNIST and the small notMNIST (docs/findings.md).
+A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
+learn what it likes. But what it says to the inputs of earlier tasks should not change at random
+either, since certain nodes listen to it. So it is held by a share of what the layer is held by on
+average:
+
+    evidence_i = max(s_i^2 - 1, 0) + IDLE * mean over the layer of the same
+
+All four numbers were chosen on digits, Split MNIST and the small notMNIST (docs/findings.md).
 """
 
 from __future__ import annotations
@@ -31,6 +38,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
+
+from torch import Tensor
 
 from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.convert import initial_sigma
@@ -40,6 +49,7 @@ Auto = Literal["auto"]
 REACH = 10.0
 NOISE = 0.1
 CAUTION = 100.0
+IDLE = 0.3
 STEPS = 1000
 """What a task is taken to have while nobody has said and none has been learned."""
 
@@ -48,10 +58,9 @@ def sigma_by_rule(layer: GaussianLayer) -> float:
     """`sqrt(NOISE)` of the root mean square of the layer's weights; where they are all zero, of
     what He would give them.
 
-    >>> from uclearn.gaussian import GaussianLinear
+    >>> from uclearn.gaussian.layers import GaussianLinear
     >>> layer = GaussianLinear(4, 2)
-    >>> from torch import nn
-    >>> _ = nn.init.constant_(layer.weight, 0.5)
+    >>> _ = layer.weight.data.fill_(0.5)
     >>> round(sigma_by_rule(layer), 4)
     0.1581
     """
@@ -68,6 +77,17 @@ def lr_sigma_by_rule(steps: int | None) -> float:
     return REACH / (steps or STEPS)
 
 
+def evidence(strength: Tensor) -> Tensor:
+    """(nodes,) by how much each node of a layer is held, from its strength.
+
+    >>> import torch
+    >>> evidence(torch.tensor([1.0, 3.0]))
+    tensor([1.2000, 9.2000])
+    """
+    gained = (strength.square() - 1).clamp_min(0)
+    return gained + IDLE * gained.mean()
+
+
 class Start(NamedTuple):
     """Where a layer starts."""
 
@@ -79,12 +99,6 @@ class Start(NamedTuple):
     def spread(self) -> float:
         """sigma_init^2 n / 2: the share of He's variance that is noise."""
         return self.sigma**2 * self.inputs / 2
-
-
-def start_of(layer: GaussianLayer) -> Start:
-    """Where a layer starts that nothing has moved yet."""
-    view = layer.inputs_last(layer.weight.detach())
-    return Start(float(layer.sigma.detach()[0]), view[0, 0].numel())
 
 
 def beta_by_rule(starts: Iterable[Start]) -> float:
