@@ -28,6 +28,16 @@ def gaussian(layer: nn.Module) -> GaussianLayer:
     return converted
 
 
+def certain(layer: GaussianLayer, x: Tensor) -> OutputAnchor:
+    """The layer as a task on `x` left it: its nodes are certain, each a little more than the last."""
+    held = OutputAnchor(layer)
+    held.sigma.mul_(torch.linspace(0.8, 0.2, len(held.sigma)))
+    held.seen.add_task(held.seen.sums(layer.inputs_seen(x)))
+    held.tighten(torch.zeros(0), True, torch.tensor(1.0), None)
+    assert (held._node > 0).all()
+    return held
+
+
 def network() -> nn.Sequential:
     torch.manual_seed(1)
     return nn.Sequential(nn.Linear(6, 10), nn.ReLU(), nn.Linear(10, 3)).double()
@@ -108,9 +118,7 @@ def test_the_penalty_is_the_mean_squared_change_of_what_the_layer_says(name: str
     build, x = LAYERS[name]
     torch.manual_seed(0)
     layer = gaussian(build())
-    held = OutputAnchor(layer)
-    held.seen.add_task(held.seen.sums(layer.inputs_seen(x)))
-    held.tighten(torch.zeros(0), True, torch.tensor(1.0), None)
+    held = certain(layer, x)
 
     def said() -> Tensor:
         """(places, nodes) by the layer in mean."""
@@ -169,9 +177,7 @@ def test_value_and_gradient_are_those_of_a_loop(name: str, last: bool) -> None:
     layer = gaussian(build())
     if last and layer.weight.dim() == 4:
         layer = layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    held = OutputAnchor(layer)
-    held.seen.add_task(held.seen.sums(layer.inputs_seen(x)))
-    held.tighten(torch.zeros(0), True, torch.tensor(1.0), None)
+    held = certain(layer, x)
     with torch.no_grad():
         layer.weight.add_(draws(*layer.weight.shape, seed=3))
         layer.bias.add_(draws(*layer.bias.shape, seed=4))
@@ -187,9 +193,7 @@ def test_value_and_gradient_are_those_of_a_loop(name: str, last: bool) -> None:
 @pytest.mark.parametrize("frozen", ["weight", "bias"])
 def test_what_is_frozen_gets_no_gradient_and_the_other_is_held(frozen: str) -> None:
     layer = gaussian(nn.Linear(5, 4))
-    held = OutputAnchor(layer)
-    held.seen.add_task(held.seen.sums(layer.inputs_seen(draws(9, 5))))
-    held.tighten(torch.zeros(0), True, torch.tensor(1.0), None)
+    held = certain(layer, draws(9, 5))
     layer.get_parameter(frozen).requires_grad_(False)
     other = layer.get_parameter("bias" if frozen == "weight" else "weight")
     with torch.no_grad():
@@ -259,12 +263,17 @@ def test_a_direction_that_was_never_seen_is_free() -> None:
     x = draws(8, 6)
     x[:, 2] = 0
     method = UCL(network(), x)
+    with torch.no_grad():
+        method.model[0].rho.sub_(1.0)  # its nodes are certain
     method.end_task(inputs=[x])
     before, said = method.penalty(batch_size=1), hidden(method, x)
     with torch.no_grad():
         method.model[0].weight[:, 2] += 5.0
     torch.testing.assert_close(method.penalty(batch_size=1), before)
     assert torch.equal(hidden(method, x), said)
+    with torch.no_grad():
+        method.model[0].weight[:, 1] += 5.0
+    assert method.penalty(batch_size=1) > before + 1
 
 
 def test_idle_inputs_are_silenced_without_a_change_of_what_was_learned() -> None:
