@@ -29,7 +29,7 @@ def gaussian(layer: nn.Module) -> GaussianLayer:
 
 
 def certain(layer: GaussianLayer, x: Tensor) -> OutputAnchor:
-    """The layer as a task on `x` left it: its nodes are certain, each a little more than the last."""
+    """As a task on `x` left the layer: its nodes are certain, each a little more than the last."""
     held = OutputAnchor(layer)
     held.sigma.mul_(torch.linspace(0.8, 0.2, len(held.sigma)))
     held.seen.add_task(held.seen.sums(layer.inputs_seen(x)))
