@@ -54,7 +54,7 @@ def wandered(method: Method) -> float:
     draw = torch.Generator().manual_seed(9)
     with torch.no_grad():
         for parameter in method.model.parameters():
-            parameter += 0.1 * torch.randn(parameter.shape, generator=draw)
+            parameter.add_(torch.randn(parameter.shape, generator=draw), alpha=0.1)
     return float(method.penalty().detach())
 
 
@@ -100,7 +100,7 @@ def test_the_scale_of_losses_and_copies_of_the_data_do_not_matter() -> None:
 
 
 def test_mean_and_sum_are_the_same_by_rule() -> None:
-    mean, total = (EWC(network(0, 6, 5, 3).double(), merge=m) for m in ("mean", "sum"))  # type: ignore[arg-type]
+    mean, total = (EWC(network(0, 6, 5, 3).double(), merge=m) for m in ("mean", "sum"))
     for seed in range(2):
         learn(mean, seed)
         learn(total, seed)
@@ -117,9 +117,9 @@ def test_the_state_brings_the_strength_along(make: Callable[..., AnchoredMethod]
 
 
 def test_what_a_network_came_with_is_measured_from_zero() -> None:
-    method = EWC(nn.Linear(1, 1, bias=False))
-    nn.init.constant_(method.model.weight, 3.0)
-    method.memory.remember()
+    net = nn.Linear(1, 1, bias=False)
+    nn.init.constant_(net.weight, 3.0)
+    method = EWC(net)
     method.end_task(losses=lambda: iter([2 * method.model(torch.ones(4, 1))[:, 0]]))
     assert method.pull == pytest.approx(method.price / (4 * 3**2 / 2))  # F = 2^2
 
