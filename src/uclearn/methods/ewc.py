@@ -57,7 +57,7 @@ class EWC(AnchoredMethod):
     Args:
         model: any network; copied. Every trainable parameter but those of heads is held.
         example: not needed.
-        strength: lambda. `"auto"`: undoing a task costs 2 nats on average (`by_rule`), so that
+        strength: lambda. `"auto"`: undoing a task costs 3 nats on average (`by_rule`), so that
             neither the size of the network nor how well it fits nor the Fisher used matters. By
             hand: the values that the paper lists (400 to 100000) belong to `fisher_batch=20` and
             `fisher_dropout=True`; the exact Fisher is about twenty times as large.
@@ -92,7 +92,7 @@ class EWC(AnchoredMethod):
     )
 
     stiffness = 1
-    price = 2.0
+    price = 3.0
     tasks_done: Tensor
     rest: Tensor
 
