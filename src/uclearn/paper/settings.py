@@ -290,8 +290,6 @@ def default(name: str, method: str, wrappers: Sequence[str]) -> Values:
     else:
         values |= of("network", _PLAN, hidden=(200, 200))
         values |= of("plan", _PLAN, epochs=15, batch_size=64, lr=0.003)
-    if method == "hat":
-        values |= of("plan", f"{OURS}: gates need plain gradients", optimizer="sgd", lr=0.05)
     if "vcl" in (method, *wrappers) or "coreset" in wrappers:
         for part in (method, *wrappers):
             values |= _without_rule(name, part)
