@@ -196,7 +196,7 @@ def test_uncertainty_knows_what_old_tasks_need_without_their_data() -> None:
         example = tasks[0].train.batch(torch.arange(1)).inputs
         net = mlp(64, (100, 100), 10, seed=seed)
         held = {"beta": 0.05, "lr_sigma": 0.02, "alpha": 0.1}
-        method = paper_ucl(net, example, ratio=0.5, means="draw", seed=seed, **held)  # type: ignore[arg-type]
+        method = paper_ucl(net, example, ratio=0.5, means="draw", seed=seed, **held)
         learn(method, tasks, Plan(epochs=8, batch_size=64, lr=0.003, seed=seed))
         last = tasks[2].train.batch(torch.arange(512)).inputs
         for which, strengths in (("with", method.strengths()), ("without", {})):

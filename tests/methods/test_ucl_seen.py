@@ -23,7 +23,7 @@ def draws(*shape: int, seed: int = 0) -> Tensor:
 
 
 def gaussian(layer: nn.Module) -> GaussianLayer:
-    converted = convert(nn.Sequential(layer.double()), sigma=0.1)[0]
+    converted = convert(nn.Sequential(layer.double()), sigma=0.1)[0]  # type: ignore[index]
     assert isinstance(converted, GaussianLayer)
     return converted
 
@@ -255,7 +255,7 @@ def test_right_after_a_task_the_drift_is_zero_and_then_grows() -> None:
     method.end_task()
     still = method.penalty(batch_size=1)
     with torch.no_grad():
-        method.model[0].weight.add_(0.1)
+        method.model[0].weight.add_(0.1)  # type: ignore[index]
     assert method.penalty(batch_size=1) > still
 
 
@@ -264,15 +264,15 @@ def test_a_direction_that_was_never_seen_is_free() -> None:
     x[:, 2] = 0
     method = UCL(network(), x)
     with torch.no_grad():
-        method.model[0].rho.sub_(1.0)  # its nodes are certain
+        method.model[0].rho.sub_(1.0)  # its nodes are certain  # type: ignore[index]
     method.end_task(inputs=[x])
     before, said = method.penalty(batch_size=1), hidden(method, x)
     with torch.no_grad():
-        method.model[0].weight[:, 2] += 5.0
+        method.model[0].weight[:, 2] += 5.0  # type: ignore[index]
     torch.testing.assert_close(method.penalty(batch_size=1), before)
     assert torch.equal(hidden(method, x), said)
     with torch.no_grad():
-        method.model[0].weight[:, 1] += 5.0
+        method.model[0].weight[:, 1] += 5.0  # type: ignore[index]
     assert method.penalty(batch_size=1) > before + 1
 
 
@@ -281,13 +281,13 @@ def test_idle_inputs_are_silenced_without_a_change_of_what_was_learned() -> None
     x[:, 2] = 0
     net = network()
     with torch.no_grad():
-        net[0].bias[4] = -1e6  # a hidden node that never speaks
+        net[0].bias[4] = -1e6  # a hidden node that never speaks  # type: ignore[operator]
     plain, silenced = (UCL(net, x, silence_idle=each) for each in (False, True))
     for method in (plain, silenced):
         method.end_task(inputs=[x])
     with plain.inference() as one, silenced.inference() as other, torch.no_grad():
         assert torch.equal(one(x), other(x))
-    first, second = (silenced.model[place].weight for place in (0, 2))
+    first, second = (silenced.model[place].weight for place in (0, 2))  # type: ignore[index]
     assert (first[:, 2] == 0).all()
     assert (second[:, 4] == 0).all()
     assert int((first == 0).sum()) == 10
@@ -304,9 +304,9 @@ def test_a_saved_method_goes_on_bit_for_bit() -> None:
     copies = (twin, copy.deepcopy(method))
     for each in copies:
         with torch.no_grad():
-            each.model[0].weight.add_(0.1)
+            each.model[0].weight.add_(0.1)  # type: ignore[index]
     with torch.no_grad():
-        method.model[0].weight.add_(0.1)
+        method.model[0].weight.add_(0.1)  # type: ignore[index]
     expected = method.penalty(batch_size=4)
     method.end_task(inputs=[y])
     for each in copies:

@@ -84,7 +84,7 @@ def test_the_gradient_is_autograds(width: int, with_bias: bool) -> None:
     steady = steady if bias is None else steady + bias * given.one
     varied = torch.einsum("gnpi,gij,gnpj->gn", weight, covariance, weight)
     expected = (node * (steady.square() + varied)).sum() / 2
-    expected.backward()  # type: ignore[no-untyped-call]
+    expected.backward()
     with torch.no_grad():
         found, gradient = output_drift(Moved(weight, bias), given, node)
     torch.testing.assert_close(found, expected.detach(), rtol=1e-12, atol=0)

@@ -99,7 +99,27 @@ def _networks(name: str, epochs: int, seeds: int, data: dict[str, Any]) -> Itera
         yield Curve(name, method, {"plan.epochs": epochs, **data}, seeds)
 
 
+def _untuned(name: str, seeds: int, epochs: int | None = None) -> Iterable[Curve]:
+    budget = {} if epochs is None else {"plan.epochs": epochs}
+    rivals = ("ewc", "si", "mas", "rwalk", "hat", "lwf", "finetuning")
+    for method in ("ucl", *(rivals if name.endswith("digits") else rivals[:1])):
+        yield Curve(name, method, budget, seeds, "default")
+
+
 STAGES: dict[str, Study] = {
+    "untuned": Study(
+        "Nothing tuned: every setting by rule",
+        (
+            *_untuned("permuted-digits", 10),
+            *_untuned("split-digits", 10),
+            *_untuned("split-mnist", 3, 5),
+            *_untuned("split-notmnist", 5, 20),
+            *_untuned("permuted-mnist", 3, 10),
+            *_untuned("row-permuted-mnist", 3, 20),
+            *_untuned("split-cifar100", 3, 10),
+        ),
+        "The preset `default` everywhere; the same rules for all.",
+    ),
     "broad": Study(
         "Every method, a small and equal budget of epochs",
         (
