@@ -21,8 +21,9 @@ def two_heads(seed: int = 0) -> MultiHead:
 def test_examples_of_different_tasks_go_through_their_own_heads() -> None:
     net, x = two_heads(), torch.randn(6, 4)
     mixed = net(x, task=torch.tensor([0, 1, 1, 0, 1, 0]))
-    assert torch.equal(mixed[[0, 3, 5]], net(x[[0, 3, 5]], task=0))
-    assert torch.equal(mixed[[1, 2, 4], :2], net(x[[1, 2, 4]], task=1))
+    # products of other sizes may be rounded differently
+    torch.testing.assert_close(mixed[[0, 3, 5]], net(x[[0, 3, 5]], task=0))
+    torch.testing.assert_close(mixed[[1, 2, 4], :2], net(x[[1, 2, 4]], task=1))
     assert mixed[[1, 2, 4], 2].eq(-torch.inf).all()  # a class that the task does not have
 
 

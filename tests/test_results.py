@@ -78,7 +78,7 @@ def test_tuned_settings_are_the_best_of_the_recorded_grid(name: str, part: str) 
         )
     longest = {tried: fmean(scores) for tried, scores in found[max(found)].items()}
     assert len(longest) > 2
-    assert longest[choices(resolve(name, part))] == max(longest.values())
+    assert longest[choices(resolve(name, part, preset="best"))] == max(longest.values())
 
 
 def choices(config: Configuration) -> str:

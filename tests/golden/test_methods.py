@@ -35,17 +35,17 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "ucl, constant sigma": ("ucl", {"ucl": {**BY_HAND, "sigma": 0.06}}),
     "ucl, sigma by its share": ("ucl", {"ucl": {**UCL, "ratio": 0.25}}),
     "ucl, in closed form": ("ucl", {"ucl": {**UCL, "closed_form": True}}),
-    "ewc": ("ewc", {}),
-    "ewc, separate": ("ewc", {"ewc": {"merge": "separate"}}),
-    "si": ("si", {}),
-    "mas": ("mas", {}),
-    "rwalk": ("rwalk", {}),
+    "ewc": ("ewc", {"ewc": {"strength": 30.0}}),
+    "ewc, separate": ("ewc", {"ewc": {"strength": 30.0, "merge": "separate"}}),
+    "si": ("si", {"si": {"strength": 1.0}}),
+    "mas": ("mas", {"mas": {"strength": 0.1}}),
+    "rwalk": ("rwalk", {"rwalk": {"strength": 1.0}}),
     "lwf": ("lwf", {}),
     "vcl": ("vcl", {"vcl": VCL}),
     "hat": ("hat", {"hat": {"tasks": 3}}),
     "vcl+coreset": ("vcl+coreset", {"vcl": VCL, "coreset": {"size": 6, "refit_epochs": 2}}),
     "ucl+replay": ("ucl+replay", {"ucl": UCL, "replay": {"size": 12}}),
-    "ewc+replay": ("ewc+replay", {"replay": {"size": 12}}),
+    "ewc+replay": ("ewc+replay", {"ewc": {"strength": 30.0}, "replay": {"size": 12}}),
 }
 
 

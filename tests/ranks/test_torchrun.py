@@ -25,6 +25,7 @@ COMMAND = [
     *("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "uclearn", "run"),
     *("permuted-digits", "--tasks", "2", "--epochs", "3", "--checkpoint-seconds", "0"),
     *("--set", "network.hidden=[16]", "--set", "network.dropout=0.2", "--set", "plan.patience=1"),
+    *("--preset", "best"),
 ]
 
 

@@ -42,7 +42,7 @@ def names(what: str) -> list[str]:
     """What there is to choose from.
 
     >>> names("presets")
-    ['best', 'paper']
+    ['default', 'best', 'paper']
     """
     module, _, registry = _REGISTRIES[what].partition(":")
     known = getattr(import_module(module), registry)

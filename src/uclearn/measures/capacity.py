@@ -146,6 +146,8 @@ def concerns(layers: Sequence[Layer]) -> list[str]:
         return []
     share = certain_share(layers)[-1]
     moved = max(abs(value / layer.sigma_init - 1) for layer in layers for value in layer.sigma[-1])
+    if moved == 0:  # nothing has been learned yet
+        return []
     if moved < _UNMOVED:
         return [
             "The uncertainties have hardly moved, so no node is held more firmly than another: "

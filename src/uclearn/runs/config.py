@@ -275,8 +275,8 @@ class Configuration(Settings):
         """Where below an output folder the run lies; runs that differ in the seed are neighbours.
 
         >>> from uclearn.runs import resolve
-        >>> resolve("split-digits", "ewc", seed=3).folder_name()[:22]
-        'split-digits/ewc-best-'
+        >>> resolve("split-digits", "ewc", seed=3).folder_name()[:25]
+        'split-digits/ewc-default-'
         """
         scaled = "" if self.scale is None else f"-scale{self.scale:g}"
         group = f"{self.method}-{self.preset}{scaled}-{self.fingerprint(with_seed=False)}"

@@ -173,7 +173,7 @@ def test_a_learner_from_before_the_rule_goes_on_as_it_began(tmp_path: Path) -> N
     learner.learn((x.float(), y), "first")
     learner.save(tmp_path)
     state = state_of(learner)
-    del state["defaults"]
+    state["version"] = 1
     state["settings"] = {}  # 30 was the default
     save(tmp_path / CHECKPOINT_NAME, state, FORMAT)
     assert Learner.load(tmp_path).method.strength == 30.0

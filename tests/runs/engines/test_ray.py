@@ -153,7 +153,7 @@ def test_a_run_that_fails_is_not_tried_again(cluster: str, tmp_path: Path) -> No
     )
     assert result.state == "failed"
     assert "`size` must be smaller than the number of training examples" in result.message
-    assert told == ["run_begins", "run_ends"]
+    assert [event for event in told if event != "precision"] == ["run_begins", "run_ends"]
 
 
 def test_what_fits_on_no_machine_is_refused(cluster: str, tmp_path: Path) -> None:

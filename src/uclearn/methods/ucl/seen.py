@@ -72,7 +72,7 @@ class SeenInputs(nn.Module):
         Args:
             rows: as `GaussianLayer.inputs_seen` gives them.
         """
-        count = torch.tensor(float(rows.shape[1]), device=rows.device)
+        count = torch.tensor(float(rows.shape[1])).to(self.edge)
         if self.words:
             times = torch.bincount(rows.flatten(), minlength=self.edge.shape[1]).to(self.edge)
             return [count, times[None], times[None]]
