@@ -38,7 +38,7 @@ QUICK = {"closed_form": True}
 MOST_TASKS = 200
 SETTINGS: dict[str, dict[str, Any]] = {
     "finetuning": {},
-    "ucl": QUICK,
+    "ucl": {**QUICK, "hold": "weights", "beta": 0.01, "lr_sigma": None},
     "ewc": QUICK,
     "si": QUICK,
     "mas": QUICK,

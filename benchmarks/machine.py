@@ -10,6 +10,7 @@ from typing import Any
 import torch
 
 from uclearn.native import in_use
+from uclearn.training.precision import best_on
 
 _WANTED = ("avx2", "avx512f", "avx512_bf16", "amx_bf16")
 
@@ -33,16 +34,9 @@ def processor_flags() -> list[str]:
 
 
 def multiplies_bfloat16() -> bool:
-    """Whether the processor has products in bfloat16, and torch can use them: some virtual machines
-    announce what they do not have."""
-    if not {"avx512_bf16", "amx_bf16"} & set(processor_flags()):
-        return False
-    some = torch.ones(64, 64, dtype=torch.bfloat16)
-    try:
-        torch.nn.functional.linear(some, some)
-    except RuntimeError:
-        return False
-    return True
+    """Whether the processor gains by products in bfloat16: tried, as some virtual machines announce
+    what ends the process."""
+    return best_on(torch.device("cpu")) == "bfloat16"
 
 
 def _said(what: str) -> str:

@@ -25,7 +25,11 @@ def accuracy(tasks: TaskSequence, noise: NoiseKind, seed: int) -> float:
     method = UCL(
         network,
         torch.zeros(1, 784),
+        hold="weights",
         beta=0.03,
+        sigma=None,
+        ratio=0.5,
+        lr_sigma=None,
         means="draw",
         sampling="weight",
         noise=noise,

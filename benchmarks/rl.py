@@ -22,7 +22,16 @@ TASK = "HopperBulletEnv-v0"
 SPACES = {TASK: Spaces(15, 3, (-1.0,) * 3, (1.0,) * 3)}
 WIDTH = 44
 _STEPS = 16
-UCL: Settings = {"ucl": {"sigma": 0.06, "beta": 5e-6, "sampling": "weight", "closed_form": True}}
+UCL: Settings = {
+    "ucl": {
+        "hold": "weights",
+        "sigma": 0.06,
+        "beta": 5e-6,
+        "lr_sigma": None,
+        "sampling": "weight",
+        "closed_form": True,
+    }
+}
 
 
 def measure() -> Iterator[Bar]:

@@ -41,7 +41,16 @@ def our_epoch(data: Data, sampling: Sampling, precision: Precision) -> Case:
     """Ours, from bytes; of a second task, so that all terms of the penalty are on."""
     network = mlp(784, (400, 400), 10)
     example = torch.zeros(1, 784)
-    method = UCL(network, example, beta=0.03, sigma=0.06, sampling=sampling, closed_form=True)
+    method = UCL(
+        network,
+        example,
+        hold="weights",
+        beta=0.03,
+        sigma=0.06,
+        lr_sigma=0.001,
+        sampling=sampling,
+        closed_form=True,
+    )
     method.end_task()
     # a better epoch is copied, a worse one is not: patience that never ends slows nothing down
     plan = Plan(epochs=10**9, patience=10**9, precision=precision)

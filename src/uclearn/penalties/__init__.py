@@ -7,7 +7,7 @@ Each of the others comes in a second form that only adds its closed-form gradien
 
 from uclearn.penalties.closed_form import known_gradient
 from uclearn.penalties.kl import add_kl_gradients, kl, kl_and_gradients
-from uclearn.penalties.outputs import Given, Moved, output_drift
+from uclearn.penalties.outputs import Given, Moved, output_drift, output_gradient
 from uclearn.penalties.quadratic import (
     add_quadratic_gradient,
     quadratic,
@@ -39,6 +39,7 @@ __all__ = [
     "kl_and_gradients",
     "known_gradient",
     "output_drift",
+    "output_gradient",
     "quadratic",
     "quadratic_and_gradient",
     "quadratic_value",

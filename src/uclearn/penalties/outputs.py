@@ -79,15 +79,26 @@ def output_drift(moved: Moved, given: Given, node: Tensor) -> tuple[Tensor, Move
     >>> output_drift(moved, given, torch.tensor([[2.0]]))[0]
     tensor(20.)
     """
+    gradient = output_gradient(moved, given, node)
+    # a quadratic form is half of its gradient times where it is taken
+    value = torch.dot(gradient.weight.flatten(), moved.weight.flatten())
+    if moved.bias is not None and gradient.bias is not None:
+        value = value + torch.dot(gradient.bias.flatten(), moved.bias.flatten())
+    return value / 2, gradient
+
+
+def output_gradient(moved: Moved, given: Given, node: Tensor) -> Moved:
+    """The gradients of `output_drift` alone; arguments as there."""
     weight, bias = moved
+    groups, nodes, positions = weight.shape[:3]
     rows = weight.flatten(1, 2)  # (groups, nodes * positions, inputs)
-    felt = given.times_covariance(rows).view(weight.shape)
-    varied = (felt * weight).sum((2, 3))
-    along = given.mean[:, None, None]  # (groups, 1, 1, inputs)
-    steady = (weight * along).sum((2, 3))  # (groups, nodes): the change of what is said on average
+    felt = given.times_covariance(rows)
+    mean = given.mean.unsqueeze(-1)  # (groups, inputs, 1)
+    # (groups, nodes): the change of what is said on average
+    steady = (rows @ mean).view(groups, nodes, positions).sum(2)
     if bias is not None:
         steady = steady + bias * given.one
-    value = (node * (steady.square() + varied)).sum() / 2
     pull = node * steady
-    gradient = torch.addcmul(felt.mul_(node[..., None, None]), pull[..., None, None], along)
-    return value, Moved(gradient, None if bias is None else pull * given.one)
+    felt.view(weight.shape).mul_(node[..., None, None])
+    felt.baddbmm_(pull.repeat_interleave(positions, 1).unsqueeze(-1), mean.mT)
+    return Moved(felt.view(weight.shape), None if bias is None else pull * given.one)

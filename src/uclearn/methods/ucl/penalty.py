@@ -31,6 +31,7 @@ from uclearn.penalties import (
     add_hold_gradient,
     hold,
     output_drift,
+    output_gradient,
     spread_and_gradient,
     spread_gradient,
 )
@@ -114,8 +115,9 @@ class LayerAnchor(nn.Module):
         """The uncertainties that the layer has."""
         return []
 
-    def output_term(self, scale: float) -> Term | None:
-        """Eq. (4) measured by what the nodes say, times `scale`; None: it is not measured so."""
+    def output_term(self, scale: float, *, valued: bool = True) -> Term | None:
+        """Eq. (4) measured by what the nodes say, times `scale`; None: it is not measured so. Its
+        value is 0 unless it is wanted."""
         return None
 
     @torch.no_grad()
@@ -203,7 +205,7 @@ class OutputAnchor(GaussianAnchor):
         groups = self.layer.inputs_last(self.weight).shape[0]
         self._node = (evidence(self.strength()) * drift * self.even).view(groups, -1)
 
-    def output_term(self, scale: float) -> Term | None:
+    def output_term(self, scale: float, *, valued: bool = True) -> Term | None:
         """Of weight and bias, whichever of them is trained."""
         layer, given = self.layer, self._given
         weight, bias = layer.get_parameter("weight"), layer.bias
@@ -213,7 +215,11 @@ class OutputAnchor(GaussianAnchor):
         moved = layer.inputs_last(weight) - layer.inputs_last(self.weight)
         moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
         moved_bias = None if bias is None else (bias - self.bias).view_as(self._node)
-        value, pull = output_drift(Moved(moved, moved_bias), given, self._node * scale)
+        drift = (Moved(moved, moved_bias), given, self._node * scale)
+        if valued:
+            value, pull = output_drift(*drift)
+        else:
+            value, pull = moved.new_zeros(()), output_gradient(*drift)
         gradients = [self._as_stored(pull.weight)] if weight.requires_grad else []
         if pull.bias is not None and bias.requires_grad:
             gradients.append(pull.bias.flatten())
@@ -289,7 +295,7 @@ class UCLPenalty:
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
-        for term in self._output_terms(scale):
+        for term in self._output_terms(scale, valued=False):
             for parameter, gradient in zip(term.parameters, term.gradients, strict=True):
                 gradient_of(parameter).add_(gradient)
         if self._fused.add_gradients((scale, beta, inflate)):
@@ -306,8 +312,8 @@ class UCLPenalty:
             gradient = spread_gradient(F.softplus(rho), previous, inflate=inflate)
             _add(gradient.mul_(rho.sigmoid()).mul_(beta * scale), rhos)
 
-    def _output_terms(self, scale: float) -> Iterator[Term]:
-        terms = (anchor.output_term(scale) for anchor in self._anchors)
+    def _output_terms(self, scale: float, *, valued: bool = True) -> Iterator[Term]:
+        terms = (anchor.output_term(scale, valued=valued) for anchor in self._anchors)
         return (term for term in terms if term is not None)
 
     def _pulled(self) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor, Grip]]:
