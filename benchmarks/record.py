@@ -57,6 +57,8 @@ def tables(record: Record) -> dict[str, str]:
         f"{told['threads']} threads, torch {told['torch']}, "
         f"work on the weights: {told['weights']}, {told['date']}."
     )
+    if remark := told.get("remark"):  # written by hand into a record that is not as it should be
+        said += f" **{remark}**"
     return {"machine": said, "ratios": "\n".join(lines)}
 
 
