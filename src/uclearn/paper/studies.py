@@ -101,8 +101,8 @@ def _networks(name: str, epochs: int, seeds: int, data: dict[str, Any]) -> Itera
 
 def _untuned(name: str, seeds: int, epochs: int | None = None) -> Iterable[Curve]:
     budget = {} if epochs is None else {"plan.epochs": epochs}
-    rivals = ("ewc", "si", "mas", "rwalk", "hat", "lwf", "finetuning")
-    for method in ("ucl", *(rivals if name.endswith("digits") else rivals[:1])):
+    strongest = "hat" if "permuted" in name else "lwf"  # of the rivals on the small sets
+    for method in ("ucl", "ewc", strongest, "finetuning"):
         yield Curve(name, method, budget, seeds, "default")
 
 
