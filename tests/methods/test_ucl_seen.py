@@ -264,7 +264,7 @@ def test_a_direction_that_was_never_seen_is_free() -> None:
     x[:, 2] = 0
     method = UCL(network(), x)
     with torch.no_grad():
-        method.model[0].rho.sub_(1.0)  # its nodes are certain  # type: ignore[index]
+        method.model[0].rho.sub_(1.0)  # type: ignore[index]  # certain nodes
     method.end_task(inputs=[x])
     before, said = method.penalty(batch_size=1), hidden(method, x)
     with torch.no_grad():
@@ -281,7 +281,7 @@ def test_idle_inputs_are_silenced_without_a_change_of_what_was_learned() -> None
     x[:, 2] = 0
     net = network()
     with torch.no_grad():
-        net[0].bias[4] = -1e6  # a hidden node that never speaks  # type: ignore[operator]
+        net[0].bias[4] = -1e6  # type: ignore[operator]  # it never speaks
     plain, silenced = (UCL(net, x, silence_idle=each) for each in (False, True))
     for method in (plain, silenced):
         method.end_task(inputs=[x])
