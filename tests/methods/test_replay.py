@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from tests.methods.small_tasks import accuracy, adam, learn, mlp, permuted_digits
+from tests.paper_ucl import BY_HAND
 from uclearn.errors import DataError, SettingError, TaskError
 from uclearn.methods.baselines import FineTuning
 from uclearn.methods.checks import problem
@@ -292,11 +293,13 @@ def test_ending_without_a_task_is_refused() -> None:
 
 def remembered(name: str, heads: bool, seed: int) -> float:
     """Accuracy on the first of three tasks after the last."""
-    settings: dict[str, dict[str, float]] = {}
+    settings: dict[str, dict[str, Any]] = {}
     if "replay" in name:
         settings["replay"] = {"size": 100, "seed": seed}
-    if "ewc" in name:  # by rule it keeps so much that replay has little to add
+    if "ewc" in name:  # by rule they keep so much that replay has little to add
         settings["ewc"] = {"strength": 30.0}
+    if "ucl" in name:
+        settings["ucl"] = {**BY_HAND, "ratio": 0.5}
     network = mlp(heads=heads, outputs=10, seed=seed)
     method = build(name, network, torch.zeros(1, 64), settings)
     tasks = permuted_digits(3, train=300)

@@ -103,11 +103,17 @@ def stopped(folder: Path, ranks: Ranks) -> dict[str, Any]:
 
     message = ""
     try:
-        learn(method("ewc", True, {}), tasks(True), small_plan(), loss=loss, folder=folder)
+        learn(
+            method("ewc", True, {"ewc": {"strength": 30.0}}),
+            tasks(True),
+            small_plan(),
+            loss=loss,
+            folder=folder,
+        )
     except StoppedError as error:
         message = str(error)
     stopped_at, calls = calls, 100
-    made = method("ewc", True, {})
+    made = method("ewc", True, {"ewc": {"strength": 30.0}})
     learn(made, tasks(True), small_plan(), loss=loss, folder=folder)
     _keep(dict(made.state_dict()), folder / f"resumed {ranks.rank}.safetensors")
     return {"message": message, "stopped at": stopped_at}

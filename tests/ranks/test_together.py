@@ -113,7 +113,7 @@ def test_all_stop_when_one_is_asked_to_and_go_on_together(
     for each in told:
         assert each["stopped"]["message"].startswith("Stopped as asked; the state is saved in")
         assert each["stopped"]["stopped at"] == 8
-    alone = method("ewc", True, {})
+    alone = method("ewc", True, {"ewc": {"strength": 30.0}})
     learn(alone, tasks(True), small_plan())
     for rank in range(2):
         resumed = load_file(found / "stopped" / f"resumed {rank}.safetensors")

@@ -36,6 +36,7 @@ from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
 from uclearn.methods.parts.wrapper import Strength, check_importance
+from uclearn.ranks import present
 from uclearn.tasks.task import Task
 
 Merge = Literal["mean", "sum", "separate"]
@@ -156,9 +157,14 @@ class EWC(AnchoredMethod):
         true = self.fisher == "true" or (self.fisher == "auto" and self.strength == "auto")
         if not true or task is None or inputs is not None or self._loss_of_loop != (None,):
             return None
-        generator = torch.Generator().manual_seed(int(self.tasks_done))
-        outputs = forward_passes(self.model, task, None)
-        return (surprise(output, task.classes is not None, generator) for output in outputs)
+        return self._surprises(task)
+
+    def _surprises(self, task: Task) -> Iterator[Tensor]:
+        """Of the finished task; the signs of a batch are the same, whichever process has it."""
+        generator, ranks = torch.Generator(), present()
+        for count, outputs in enumerate(forward_passes(self.model, task, None)):
+            generator.manual_seed(int(self.tasks_done) << 32 | ranks.rank + count * ranks.size)
+            yield surprise(outputs, task.classes is not None, generator)
 
     @torch.no_grad()
     def _merge(self, new: Sequence[Tensor]) -> None:
