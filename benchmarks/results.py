@@ -15,7 +15,7 @@ DOCUMENT, README = ROOT / "RESULTS.md", ROOT / "README.md"
 RETURNS = ROOT / "src/uclearn/report/assets/returns.json"
 
 STAGES = (
-    *("broad", "deep", "ablations", "convolutions", "full-length", "grids"),
+    *("untuned", "broad", "deep", "ablations", "convolutions", "full-length", "grids"),
     *("rl-learns", "rl-three", "rl-four"),
 )
 """The folders of results/ in the order in which RESULTS.md shows them."""
