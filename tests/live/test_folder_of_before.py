@@ -40,9 +40,10 @@ def test_a_folder_of_version_0_1_answers_and_goes_on(name: str, tmp_path: Path) 
         _require_close(answers(learner), told["before"])
         update = learner.learn(month(2, 40), "month 2", gate=Gate(max_drop=0.99, canary=8))
         assert update.decision == "accepted"
-        # other processors round differently, and a node may fall silent on one of them only
-        assert update.loss == pytest.approx(told["loss"], abs=2e-4)
-        _require_close(answers(learner), told["after"], 0.1)
+        # what this one goes on to depends on how a processor rounds
+        rounds = name == "lwf-heads"
+        assert update.loss == pytest.approx(told["loss"], abs=2e-4 if rounds else 1e-5)
+        _require_close(answers(learner), told["after"], 0.1 if rounds else 1e-5)
     assert len(Learner.load(tmp_path / name).journal) == 3
 
 
