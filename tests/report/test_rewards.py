@@ -15,12 +15,13 @@ from uclearn.report.claims import reward_claims
 from uclearn.report.groups import Comparison, collect, comparisons
 from uclearn.report.rewards import (
     Rewards,
+    alone_of,
     cumulative_by_seed,
     final_rewards,
+    papers_of,
+    papers_yardstick,
     ranges,
     rewards_headline,
-    yardstick,
-    yardstick_of,
 )
 from uclearn.report.sections.tables import rebuilt
 
@@ -43,8 +44,11 @@ def write(folder: Path, method: str, returns: list[list[float]], seed: int = 0) 
     write_run(folder / f"{method}{seed}", wanted, [], extra=extra)
 
 
-def comparison_of(folder: Path) -> Comparison:
-    (comparison,) = comparisons(collect([folder]).complete)
+def comparison_of(folder: Path, benchmark: str | None = None) -> Comparison:
+    found = comparisons(collect([folder]).complete)
+    if benchmark is not None:
+        found = [one for one in found if one.benchmark == f"rl {benchmark}"]
+    (comparison,) = found
     return comparison
 
 
@@ -58,13 +62,13 @@ def test_the_yardstick_is_ewc_then_what_is_stored_then_all_runs(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     runs = {"ucl": [earned(UCL)], "ewc": [earned(EWC)]}
-    assert yardstick(runs).ranges == [(0.0, 10.0), (-2.0, 2.0)]
+    assert papers_yardstick(runs).ranges == [(0.0, 10.0), (-2.0, 2.0)]
     del runs["ewc"]
-    assert yardstick(runs).ranges == [(5.0, 10.0), (0.0, 1.0)]
-    assert "any of these runs" in yardstick(runs).words
+    assert papers_yardstick(runs).ranges == [(5.0, 10.0), (0.0, 1.0)]
+    assert "any of these runs" in papers_yardstick(runs).words
     kept = {"a": (0.0, 100.0), "b": (0.0, 50.0)}
     monkeypatch.setattr("uclearn.report.rewards.stored_ranges", lambda: kept)
-    assert yardstick(runs).ranges == [(0.0, 100.0), (0.0, 50.0)]
+    assert papers_yardstick(runs).ranges == [(0.0, 100.0), (0.0, 50.0)]
 
 
 def test_a_comparison_says_what_each_method_earned(tmp_path: Path) -> None:
@@ -73,8 +77,11 @@ def test_a_comparison_says_what_each_method_earned(tmp_path: Path) -> None:
         write(tmp_path, "ewc", EWC, seed)
     comparison = comparison_of(tmp_path)
     assert comparison.name == "Reinforcement learning, paper-4, 2 tasks"
-    assert yardstick_of(comparison).ranges == [(0.0, 10.0), (-2.0, 2.0)]
-    found = {group.method: estimate for group, estimate in final_rewards(comparison)}
+    assert papers_of(comparison).ranges == [(0.0, 10.0), (-2.0, 2.0)]
+    found = {
+        group.method: estimate
+        for group, estimate in final_rewards(comparison, papers_of(comparison))
+    }
     assert found["ucl"] is not None
     assert found["ucl"].mean == pytest.approx(1.65)
     assert found["ewc"] is not None
@@ -92,18 +99,78 @@ def test_the_page_and_the_tables_hold_the_numbers(tmp_path: Path) -> None:
         assert "1.40" in text
 
 
+def write_alone(folder: Path, name: str, random: float, returns: list[float], seed: int) -> None:
+    wanted: dict[str, Any] = {**config("finetuning", seed, benchmark=name), "kind": "rl"}
+    steps = list(range(10, 10 * len(returns) + 10, 10))
+    rewards = {"task": [0] * len(returns), "steps": steps, "random": [random]}
+    extra = {"rewards": {**rewards, "returns": [[r] for r in returns]}, "task_names": [name]}
+    write_run(folder / f"alone-{name}-{seed}", wanted, [], extra=extra)
+
+
+def test_a_random_policy_is_0_and_the_best_fresh_network_1(tmp_path: Path) -> None:
+    write(tmp_path, "ucl", UCL)
+    write(tmp_path, "ewc", EWC)
+    write_alone(tmp_path, "a", 1.0, [4.0, 11.0, 9.0], 0)
+    assert alone_of(comparison_of(tmp_path, "paper-4")) is None  # task b is missing
+    write_alone(tmp_path, "a", 3.0, [6.0], 1)
+    write_alone(tmp_path, "b", -4.0, [1.0, 0.0], 0)
+    comparison = comparison_of(tmp_path)  # what it is measured by is no comparison of its own
+    scale = alone_of(comparison)
+    assert scale is not None
+    assert scale.ranges == [(2.0, 11.0), (-4.0, 1.0)]
+    found = {group.method: estimate for group, estimate in final_rewards(comparison, scale)}
+    assert found["ucl"] is not None
+    assert found["ucl"].mean == pytest.approx((9 - 2) / 9 + (1 + 4) / 5)
+    assert "a fresh network alone has 1 per task, summed: UCL 1.78" in rewards_headline(comparison)
+    for name in ("page.html", "tables.md"):
+        write_report([tmp_path], tmp_path / name)
+        text = (tmp_path / name).read_text()
+        assert all(words in text for words in ("1.78", "1.65", "Random policy", "the paper’s way"))
+    line = next(
+        line for line in (tmp_path / "tables.md").read_text().splitlines() if "| UCL" in line
+    )
+    assert line.startswith("| UCL | 1 | 10 → 9 | 1 → 1 | 1.78 | 1.65 |")  # raw returns first
+
+
+def test_other_circumstances_are_no_measure(tmp_path: Path) -> None:
+    write(tmp_path, "ucl", UCL)
+    for name in ("a", "b"):
+        write_alone(tmp_path, name, 0.0, [1.0], 0)
+    for place in tmp_path.glob("alone-*/*.json"):
+        text = place.read_text().replace('"batch_size": 64', '"batch_size": 32')
+        place.write_text(text)
+    assert alone_of(comparison_of(tmp_path, "paper-4")) is None
+
+
+def test_a_task_that_nobody_learns_alone_is_named_and_counts_nothing(tmp_path: Path) -> None:
+    write(tmp_path, "ucl", UCL)
+    write_alone(tmp_path, "a", 1.0, [11.0], 0)
+    write_alone(tmp_path, "b", 2.0, [1.0], 0)
+    comparison = comparison_of(tmp_path)
+    scale = alone_of(comparison)
+    assert scale is not None
+    assert scale.words.endswith("did no better than chance: b.")
+    ((_, found),) = final_rewards(comparison, scale)
+    assert found is not None
+    assert found.mean == pytest.approx((9 - 1) / 10)
+
+
 def test_a_band_spans_the_seeds(tmp_path: Path) -> None:
     write(tmp_path, "ucl", UCL, 0)
     write(tmp_path, "ucl", EWC, 1)
     write(tmp_path, "ewc", EWC)
     page = tmp_path / "page.html"
     write_report([tmp_path], page)
-    first, second, plain = specs(parse(page.read_text()))[:3]
+    first, second, total = specs(parse(page.read_text()))[:3]
     low, high, line = (trace["y"] for trace in first["data"] if trace["meta"] == 0)
+    assert low == [0.0, 10.0, 8.0, 4.0]  # in the task's own units
+    assert high == [5.0, 10.0, 10.0, 9.0]
+    assert line == [2.5, 10.0, 9.0, 6.5]
+    low, high, line = (trace["y"] for trace in total["data"] if trace["meta"] == 0)
     assert low == pytest.approx([0.0, 1.0, 0.8, 1.4])
     assert high == pytest.approx([0.5, 1.0, 1.5, 1.65])
     assert line == pytest.approx([0.25, 1.0, 1.15, 1.525])
-    for spec in (first, second, plain):  # the sum, and a panel for each task
+    for spec in (first, second, total):  # a panel for each task, and the sum
         assert [trace["meta"] for trace in spec["data"]] == [0, 0, 0, 1]  # EWC has one seed
 
 

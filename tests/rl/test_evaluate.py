@@ -13,7 +13,7 @@ from tests.rl.strange import HERE
 from uclearn.errors import SettingError
 from uclearn.gaussian import export
 from uclearn.rl.environments import Environments
-from uclearn.rl.evaluate import Evaluator, play
+from uclearn.rl.evaluate import Evaluator, play, random_return
 from uclearn.rl.normalise import Normaliser
 from uclearn.rl.policy import view
 from uclearn.rl.tasks import tasks_of
@@ -105,3 +105,18 @@ def test_returns_are_those_of_the_exported_network() -> None:
     assert found == [expected, expected]
     assert str(normaliser.state()) == before
     assert all(module.training for module in method.model.modules())
+
+
+def test_a_random_policy_earns_what_a_plain_loop_of_random_actions_does() -> None:
+    plan = small_plan(evaluation_episodes=2)
+    chance = np.random.default_rng(8)
+    played = [gymnasium.make("Pendulum-v1") for _ in range(2)]
+    for i, one in enumerate(played):
+        one.reset(seed=int(np.random.SeedSequence([8, i]).generate_state(1)[0]))
+    total = 0.0
+    for _ in range(200):  # the length of every episode of the pendulum
+        actions = (-2 + 4 * chance.random((2, 1))).astype(np.float32)
+        chance.standard_normal((2, 1))  # for spaces without bounds
+        paid = [one.step(action)[1] for one, action in zip(played, actions, strict=True)]
+        total += float(np.float32(paid[0])) + float(np.float32(paid[1]))
+    assert random_return("Pendulum-v1", plan, 8) == pytest.approx(total / 2)

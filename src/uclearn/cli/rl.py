@@ -38,6 +38,14 @@ Scale: TypeAlias = Annotated[
 ]
 
 
+References: TypeAlias = Annotated[
+    bool,
+    typer.Option(
+        help="Also let a fresh network learn each environment alone, which rewards are measured by."
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Chosen:
     """Options that choose the settings of runs."""
@@ -47,6 +55,14 @@ class Chosen:
         typer.Option(min=1, help="Steps per task. Short for --set plan.steps_per_task=N."),
     ] = None
     tasks: options.Tasks = None
+    preset: Annotated[
+        str,
+        typer.Option(
+            help="Where settings of methods come from: {presets}. `default` takes them by rule, "
+            "`paper` and `best` follow the paper.",
+            autocompletion=options.completing("presets"),
+        ),
+    ] = "paper"
     scale: Scale = 1.0
     settings: options.Set = None
     config: options.Config = None
@@ -59,7 +75,8 @@ class Chosen:
         for word in ("benchmark", "preset"):
             if word in chosen:
                 raise SettingError(
-                    f"`{word}` cannot be set in a file for rl: name the sequence here."
+                    f"`{word}` cannot be set in a file for rl: name the sequence and the preset "
+                    "here."
                 )
         return chosen
 
@@ -70,15 +87,17 @@ class Chosen:
         methods: list[str],
         seeds: int,
         overrides: dict[str, Any],
+        references: bool = False,
     ) -> None:
-        """Make a run for each method and seed."""
-        from uclearn.runs.rl import resolve_rl
+        """Make a run for each method and seed, and the runs that they are measured by."""
+        from uclearn.runs.rl import resolve_rl, with_references
 
         scale = self.scale if self.scale < 1 else None
-        resolved = partial(resolve_rl, sequence, scale=scale, overrides=overrides, methods=methods)
+        same = {"preset": self.preset, "scale": scale, "overrides": overrides, "methods": methods}
+        resolved = partial(resolve_rl, sequence, **same)
         configs = [resolved(name, seed=seed) for seed in range(seeds) for name in methods]
         _check_simulators(configs)
-        launch.make(configs)
+        launch.make(with_references(configs) if references else configs)
 
 
 @app.command(cls=options.Command)
@@ -111,19 +130,21 @@ def compare(
         str, typer.Option(metavar="NAME,NAME,...", help="Which methods: {rl_methods}.")
     ] = "finetuning,ewc,ucl",
     seeds: options.Seeds = 3,
+    references: References = True,
     *,
     chosen: Chosen,
     making: options.Acting,
 ) -> None:
     """Learn to act in the same environments with several methods and seeds, in parallel.
 
-    Rewards are normalised by the range that EWC reaches, so have it among the methods.
+    Rewards are measured by what a random policy earns (0) and by the best that a fresh network
+    reaches alone with the same steps (1): these are runs of their own, made last.
     """
     settings = chosen.gathered()
     if "method" in settings:
         raise SettingError("`method` cannot be set in a file for compare: name it here.")
     names = list(dict.fromkeys(name.strip() for name in methods.split(",")))
-    chosen.make(making.launch(), sequence, names, seeds, settings)
+    chosen.make(making.launch(), sequence, names, seeds, settings, references)
 
 
 @app.command(cls=options.Command)
@@ -134,12 +155,13 @@ def reproduce(
     seeds: Annotated[
         int | None, typer.Option(min=1, help="Default: as many as it has.", show_default=False)
     ] = None,
+    references: References = True,
     *,
     making: options.Acting,
 ) -> None:
     """Make a figure of the paper's reinforcement learning again, with its settings."""
     from uclearn.paper.studies import rl_study, study_configs
-    from uclearn.runs.rl import resolve_rl
+    from uclearn.runs.rl import resolve_rl, with_references
 
     wanted = rl_study(what)
     launch = making.launch()
@@ -149,7 +171,8 @@ def reproduce(
             typer.echo(f"SCALED to {scale:g} of the steps: not to be compared with the paper.")
     configs = study_configs(wanted, resolve_rl, scale=scale if scale < 1 else None, seeds=seeds)
     _check_simulators(configs)
-    launch.make(configs, f"{what}: {wanted.title}")
+    every = with_references(configs) if references else configs
+    launch.make(every, f"{what}: {wanted.title}")
 
 
 def _check_simulators(configs: list[RLConfig]) -> None:

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from statistics import fmean, stdev
 
 from rich import box
 from rich.table import Table
 
-from uclearn.measures.rewards import Reached
 from uclearn.paper.numbers import published
 from uclearn.report.labels import departures
-from uclearn.report.rewards import Rewards, cumulative_by_seed, rewards_of, yardstick
+from uclearn.report.rewards import (
+    Rewards,
+    Yardstick,
+    alone_yardstick,
+    cumulative_by_seed,
+    papers_yardstick,
+    reference_rows,
+    rewards_of,
+)
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
@@ -131,45 +137,58 @@ def _caption(groups: Sequence[Group], common: set[str], shows_paper: bool) -> st
 
 
 def rewards_table(results: Sequence[Result], title: str = "") -> Table:
-    """A line for each configuration: the mean return of each task at the end, and the cumulative
-    normalised reward."""
-    tasks = max((result.config.task_count() for result in results), default=0)
-    table = Table(title=title or results[0].config.benchmark, box=box.SIMPLE_HEAD, pad_edge=False)
+    """A line for each configuration: the mean return of each task at the end, and their sums on
+    both scales (see `uclearn.report.rewards`)."""
+    longest = max(results, key=lambda result: result.config.task_count())
+    tasks = longest.config.task_count()
+    apart = [r for r in results if tasks > 1 and r.config.task_count() == 1]
+    shown = [result for result in results if result not in apart]
+    table = Table(title=title or longest.config.benchmark, box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("method", no_wrap=True)
-    for column in [*(f"task {k + 1}" for k in range(tasks)), "cumulative", "s"]:
+    for column in [*(f"task {k + 1}" for k in range(tasks)), "sum", "paper's", "s"]:
         table.add_column(column, justify="right", no_wrap=True)
     runs: dict[str, list[Rewards]] = {}
-    for result in results:
+    for result in shown:
         if (found := _rewards(result)) is not None:
             runs.setdefault(result.config.method, []).append(found)
-    measured_by = yardstick(runs)
-    for group in _groups(results):
-        table.add_row(*_row(group, tasks, measured_by.ranges))
-    table.caption = (
-        "mean return of each task's episodes after the last task; cumulative: normalised and "
-        f"summed over tasks. {measured_by.words}"
-    )
-    table.caption_justify = "left"
+    names = next((own[0].names for own in runs.values()), ())
+    alone = alone_yardstick(names, _earned(apart)) if names and apart else None
+    papers = papers_yardstick(runs)
+    for group in _groups(shown):
+        table.add_row(*_row(group, tasks, [alone, papers]))
+    for name, *levels in reference_rows(alone):
+        table.add_row(name.lower(), *levels, "", "", "")
+    said = ["mean return of each task's episodes after the last task"]
+    if alone is not None:
+        said.append(f"sum: over tasks; on each, {alone.words}")
+    elif tasks > 1:
+        said.append("sum: not known, since no fresh network has learned each task alone (yet)")
+    said.append(f"paper's: the same in the paper's way. {papers.words}")
+    table.caption, table.caption_justify = "\n".join(said), "left"
     return table
 
 
-def _row(group: Sequence[Result], tasks: int, measured_by: Sequence[Reached]) -> list[str]:
+def _row(group: Sequence[Result], tasks: int, scales: Sequence[Yardstick | None]) -> list[str]:
     config = group[0].config
     notes = [note.removeprefix(f"{config.method}.") for note in config.changed]
     name = "\n  ".join([config.method, *notes])
-    done = [found for result in group if (found := _rewards(result)) is not None]
+    done = _earned(group)
     if not done:
-        return [name, *["-"] * (tasks + 2)]
+        return [name, *["-"] * (tasks + 3)]
     last = [fmean(run.returns[-1][k] for run in done) for k in range(tasks)]
-    sums = [course[-1] for course in cumulative_by_seed(done, measured_by).values()]
-    known = [value for value in sums if not math.isnan(value)]
     seconds = fmean(s.seconds for result in group if (s := result.summary()) is not None)
-    return [
-        name,
-        *(f"{value:.0f}" for value in last),
-        f"{fmean(known):.2f}" if known else "-",
-        f"{seconds:.0f}",
-    ]
+    sums = [_sum(done, scale) for scale in scales]
+    return [name, *(f"{value:.0f}" for value in last), *sums, f"{seconds:.0f}"]
+
+
+def _sum(runs: Sequence[Rewards], measured_by: Yardstick | None) -> str:
+    if measured_by is None:
+        return "-"
+    return f"{fmean(c[-1] for c in cumulative_by_seed(runs, measured_by.ranges).values()):.2f}"
+
+
+def _earned(results: Sequence[Result]) -> list[Rewards]:
+    return [found for result in results if (found := _rewards(result)) is not None]
 
 
 def _rewards(result: Result) -> Rewards | None:

@@ -1,8 +1,9 @@
 """From raw returns to the two figures of the paper: normalised reward per task, and its sum.
 
-What tasks pay differs widely. A return is brought to a common scale by the range that a reference
-method reached on that task while it learned the same sequence: EWC's, by minimum and maximum, as in
-the paper's supplement (its main text divides by the maximum alone).
+What tasks pay differs widely. A return is brought to a common scale by a range: from a random
+policy to a fresh network that learned the task alone; or, as in the paper's supplement, from the
+least to the most that EWC reached in the same sequence (its main text divides by the maximum
+alone). Which one is the report's to say (`uclearn.report.rewards`).
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ LearningCurve = Sequence[Sequence[float]]
 
 
 class Reached(NamedTuple):
-    """The least and the greatest mean return of a task over a whole run."""
+    """The two mean returns of a task that stand for 0 and 1."""
 
     least: float
     greatest: float

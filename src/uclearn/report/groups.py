@@ -7,9 +7,10 @@ benchmark, as many tasks of it, at the same scale, measured on the same data.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 from uclearn.errors import DataError, UclearnError
 from uclearn.measures.accuracy import Number, Table, known, mean_when_learned
@@ -46,6 +47,9 @@ COLORS = 10
 """That the page has for groups."""
 STYLES = 2 * COLORS
 """Colour and shape together."""
+ALONE = "finetuning"
+"""What a fresh network learns one task with, where returns are measured by that: nothing is kept,
+since nothing was learned before."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +127,9 @@ class Comparison:
     marks: Sequence[str]
     """What sets its runs apart from the full experiment."""
     groups: Sequence[Group]
+    references: Sequence[Run] = ()
+    """Of reinforcement learning: the runs in which a fresh network learned one of the tasks alone,
+    with the same plan and policy."""
 
     @property
     def name(self) -> str:
@@ -168,7 +175,42 @@ def comparisons(runs: Sequence[Run]) -> list[Comparison]:
             key = (benchmark_of(run.config), tasks, tuple(marks(run.config)))
             comparable.setdefault(key, []).append(run)
     order = sorted(comparable, key=lambda key: (key[0], len(key[2]), -key[1], key[2]))
-    return [Comparison(*key, _groups(comparable[key])) for key in order]
+    made = [Comparison(*key, _groups(comparable[key])) for key in order]
+    return _with_references(made)
+
+
+def _with_references(made: Sequence[Comparison]) -> list[Comparison]:
+    """Comparisons with what their returns are measured by; what only serves for that is no
+    comparison of its own."""
+    alone = [
+        run
+        for one in made
+        if one.benchmark.startswith("rl ") and {group.method for group in one.groups} == {ALONE}
+        for group in one.groups
+        for run in group.runs
+        if _names(run) == [one.benchmark.removeprefix("rl ")]
+    ]
+    found = []
+    for one in made:
+        names = _names(one.reference.runs[0])
+        like = _circumstances(one.reference.config)
+        fitting = [run for run in alone if _names(run)[0] in names and len(names) > 1]
+        own = [run for run in fitting if _circumstances(without_seed(run.config)) == like]
+        found.append(replace(one, references=own))
+    used = {id(run) for one in found for run in one.references}
+    return [
+        one
+        for one in found
+        if not all(id(run) in used for group in one.groups for run in group.runs)
+    ]
+
+
+def _names(run: Run) -> list[str]:
+    return [] if run.summary is None else list(run.summary.extra.get("task_names") or ())
+
+
+def _circumstances(config: Config) -> list[Any]:
+    return [config.get(key) for key in ("kind", "plan", "policy", "scale")]
 
 
 def _groups(runs: Sequence[Run]) -> list[Group]:

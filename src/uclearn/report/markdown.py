@@ -16,12 +16,14 @@ from uclearn.report.claims import Claim, claims, reward_claims, spreads
 from uclearn.report.groups import Comparison, Group, collect, comparisons
 from uclearn.report.labels import benchmark_name, departures, method_name
 from uclearn.report.rewards import (
+    alone_of,
     at_the_end,
     final_rewards,
+    papers_of,
+    reference_rows,
     rewards_by_group,
     task_names,
     when_learned,
-    yardstick_of,
 )
 from uclearn.report.sections.accuracy import ablation_families
 from uclearn.report.sections.tables import commands
@@ -122,9 +124,13 @@ def _rewards(comparison: Comparison) -> str:
     groups = rewards_by_group(comparison)
     if not any(runs for _, runs in groups):
         return "These runs hold no accuracies."
-    names = task_names(groups)
-    header = ["Method", "Seeds", "Cumulative reward", *names, "Time per run"]
-    found = {id(group): reward_spread(total) for group, total in final_rewards(comparison)}
+    names, alone, papers = task_names(groups), alone_of(comparison), papers_of(comparison)
+    scales = {"Sum": alone, "Sum, the paper’s way": papers} if len(names) > 1 else {}
+    known = {title: scale for title, scale in scales.items() if scale is not None}
+    sums = [
+        {id(group): reward_spread(total) for group, total in final_rewards(comparison, scale)}
+        for scale in known.values()
+    ]
     rows = []
     for group, runs in groups:
         pairs = [
@@ -132,15 +138,20 @@ def _rewards(comparison: Comparison) -> str:
             f"{fmean(at_the_end(r, k) for r in runs):.0f}"
             for k in range(len(names))
         ]
-        seconds = fmean(summary.seconds for summary in group.summaries)
-        total = f"**{found[id(group)]}**"
-        rows.append([group.label, str(len(runs)), total, *pairs, duration(seconds)])
-    note = (
-        "Mean return of each task right after it was learned → after the last task. Cumulative "
-        "reward: normalised and summed over tasks, ± half the 95 % interval. "
-        f"{yardstick_of(comparison).words}"
-    )
-    return f"{table(header, rows)}\n\n{note}"
+        totals = [found[id(group)] for found in sums]
+        time = duration(fmean(summary.seconds for summary in group.summaries))
+        rows.append([group.label, str(len(runs)), *pairs, *totals, time])
+    empty = [""] * (len(known) + 1)
+    rows += [[name, "", *levels, *empty] for name, *levels in reference_rows(alone)]
+    note = "Mean return of each task right after it was learned → after the last task."
+    if alone:
+        note += f" Sum: over tasks, after the last one; on each, {alone.words}"
+    if known:
+        note += (
+            f" The paper’s way: {papers.words} A task with a narrow range outweighs all others in "
+            "that sum."
+        )
+    return f"{table(['Method', 'Seeds', *names, *known, 'Time per run'], rows)}\n\n{note}"
 
 
 def _claims(found: Sequence[Claim]) -> str:

@@ -12,9 +12,10 @@ from uclearn.report.chart import legend, slug, swatch
 from uclearn.report.groups import COLORS, Collection, Comparison, Group, comparisons
 from uclearn.report.html import Html, join, marked, paragraph, section, tag
 from uclearn.report.labels import benchmark_name, in_sentence
-from uclearn.report.rewards import rewards_figures, rewards_headline
+from uclearn.report.rewards import rewards_headline
 from uclearn.report.sections.accuracy import ablations_figure, average_figure, tasks_figure
 from uclearn.report.sections.forgetting import matrix_figure, plane_figure
+from uclearn.report.sections.rewards import rewards_figures
 from uclearn.report.sections.tables import cost, every_run, paper_and_ours, settings_used
 from uclearn.report.sections.uncertainty import (
     mean_certain_share,
@@ -29,7 +30,7 @@ _MOST_IN_A_SENTENCE = 4
 _PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
     # what completes its address, title in the contents, what makes it, whether it needs accuracies
     ("numbers", "Paper and ours", paper_and_ours, True),
-    ("cumulative", "Rewards", rewards_figures, False),
+    ("returns", "Returns and rewards", rewards_figures, False),
     ("average", "Average accuracy", average_figure, True),
     ("tasks", "Task by task", tasks_figure, True),
     ("matrix", "Accuracy matrices", matrix_figure, True),

@@ -1,5 +1,10 @@
-"""What runs of reinforcement learning earned: returns, rewards on the scale of EWC's range, and the
-figures of both (the paper's Figures 8 and 9)."""
+"""What runs of reinforcement learning earned: raw returns, and the two scales that they are put on
+to be summed over tasks.
+
+Alone: 0 is what a random policy earns, 1 the best that a fresh network reached on that task alone,
+with the same steps. No method that is compared has a part in it. The paper's: 0 and 1 are the least
+and the most that EWC reached, so a task on which EWC hardly moved outweighs all others.
+"""
 
 from __future__ import annotations
 
@@ -12,12 +17,10 @@ from statistics import fmean
 
 from uclearn.measures.rewards import Reached, cumulative, normalised_curve, reached
 from uclearn.measures.statistics import Estimate, estimate
-from uclearn.report.chart import Chart, Layout, Trace, band_and_line, draw, figure, panels, plain
 from uclearn.report.groups import Comparison, Group
-from uclearn.report.html import Html, join, table
 from uclearn.report.labels import environment_name, in_sentence
 from uclearn.report.settings import method_of, seed_of
-from uclearn.report.words import UNKNOWN, count, listing
+from uclearn.report.words import listing
 from uclearn.storage.records import Summary, find_runs, read_summary
 
 REFERENCE = "ewc"
@@ -37,6 +40,8 @@ class Rewards:
     """Of all tasks, up to each evaluation."""
     returns: Sequence[Sequence[float]]
     """At each evaluation the mean return of every task seen by then."""
+    random: Sequence[float] = ()
+    """What a random policy earns on each task; empty in older records."""
 
     def boundaries(self) -> list[int]:
         """The steps after which a task was left, the last one too."""
@@ -51,7 +56,8 @@ def rewards_of(summary: Summary) -> Rewards | None:
     if not found:
         return None
     names = summary.extra.get("task_names") or []
-    return Rewards(seed_of(summary.config), names, found["task"], found["steps"], found["returns"])
+    learned = (found["task"], found["steps"], found["returns"])
+    return Rewards(seed_of(summary.config), names, *learned, found.get("random") or ())
 
 
 def ranges(references: Sequence[Rewards]) -> list[Reached]:
@@ -85,7 +91,36 @@ class Yardstick:
     words: str
 
 
-def yardstick(runs_by_method: Mapping[str, Sequence[Rewards]]) -> Yardstick:
+def alone_yardstick(names: Sequence[str], references: Sequence[Rewards]) -> Yardstick | None:
+    """For each environment from what a random policy earns to the best that a fresh network
+    reached alone, in all runs of it; None where a run is missing.
+
+    >>> alone = Rewards(0, ["a"], [0, 0], [1, 2], [[5.0], [3.0]], [1.0])
+    >>> alone_yardstick(["a"], [alone]).ranges
+    [Reached(least=1.0, greatest=5.0)]
+    >>> alone_yardstick(["a", "b"], [alone]) is None
+    True
+    """
+    found = []
+    for name in names:
+        own = [run for run in references if list(run.names) == [name] and run.random]
+        if not own:
+            return None
+        best = max(returns[0] for run in own for returns in run.returns)
+        found.append(Reached(fmean(run.random[0] for run in own), best))
+    stuck = [
+        environment_name(n) for n, r in zip(names, found, strict=True) if r.greatest <= r.least
+    ]
+    words = (
+        "0 is what a random policy earns, 1 the best that a fresh network reached alone with the "
+        "same steps."
+    )
+    if stuck:
+        words += f" Not counted, since alone it did no better than chance: {listing(stuck)}."
+    return Yardstick(found, words)
+
+
+def papers_yardstick(runs_by_method: Mapping[str, Sequence[Rewards]]) -> Yardstick:
     """EWC's range where EWC was run, as in the paper; otherwise the range that is stored for these
     environments; otherwise the range of all runs together."""
     if ewc := runs_by_method.get(REFERENCE):
@@ -122,12 +157,13 @@ def stored_ranges() -> dict[str, Reached]:
     return {name: Reached(*found) for name, found in json.loads(text).items()}
 
 
-def final_rewards(comparison: Comparison) -> list[tuple[Group, Estimate | None]]:
+def final_rewards(
+    comparison: Comparison, measured_by: Yardstick
+) -> list[tuple[Group, Estimate | None]]:
     """By group the cumulative normalised reward after the last task, over seeds."""
-    measured_by = yardstick_of(comparison).ranges
     found = []
     for group, runs in rewards_by_group(comparison):
-        courses = cumulative_by_seed(runs, measured_by)
+        courses = cumulative_by_seed(runs, measured_by.ranges)
         found.append((group, estimate([course[-1] for course in courses.values()])))
     return found
 
@@ -144,18 +180,40 @@ def rewards_by_group(comparison: Comparison) -> Groups:
     ]
 
 
-def yardstick_of(comparison: Comparison) -> Yardstick:
-    """What the rewards of a comparison are measured by."""
+def references_of(comparison: Comparison) -> list[Rewards]:
+    """What fresh networks earned alone on the tasks of a comparison."""
+    summaries = [run.summary for run in comparison.references if run.summary is not None]
+    return [found for one in summaries if (found := rewards_of(one)) is not None]
+
+
+def alone_of(comparison: Comparison) -> Yardstick | None:
+    """The scale that no compared method has a part in; None where its runs are missing."""
+    found = rewards_of(comparison.reference.summaries[0])
+    return None if found is None else alone_yardstick(found.names, references_of(comparison))
+
+
+def papers_of(comparison: Comparison) -> Yardstick:
+    """The paper's scale."""
     runs: dict[str, list[Rewards]] = {}
     for group, own in rewards_by_group(comparison):
         runs.setdefault(group.method, []).extend(own)
-    return yardstick(runs)
+    return papers_yardstick(runs)
 
 
 def task_names(groups: Groups) -> list[str]:
     """What the tasks are called, in order."""
     first = next(runs[0] for _, runs in groups if runs)
     return [environment_name(name) for name in first.names]
+
+
+def reference_rows(alone: Yardstick | None) -> list[list[str]]:
+    """Two rows of a table of returns, one cell per task: what 0 and 1 stand for."""
+    if alone is None:
+        return []
+    return [
+        ["Random policy", *(f"{reach.least:.0f}" for reach in alone.ranges)],
+        ["Fresh network alone, best", *(f"{reach.greatest:.0f}" for reach in alone.ranges)],
+    ]
 
 
 def when_learned(run: Rewards, task: int) -> float:
@@ -169,133 +227,13 @@ def at_the_end(run: Rewards, task: int) -> float:
     return run.returns[-1][task]
 
 
-def rewards_figures(comparison: Comparison) -> Html:
-    """Cumulative reward and reward per task; nothing for supervised learning."""
-    groups = rewards_by_group(comparison)
-    if not any(runs for _, runs in groups):
-        return Html()
-    return join(*(make(comparison, groups) for make in (_cumulative, _per_task, _returns)))
-
-
 def rewards_headline(comparison: Comparison) -> str:
     """What each method earns in the end, all tasks taken together; empty if there is nothing."""
+    alone = alone_of(comparison)
     shown = [
         f"{in_sentence(group.label)} {found.mean:.2f}"
-        for group, found in final_rewards(comparison)
+        for group, found in final_rewards(comparison, alone or papers_of(comparison))
         if found is not None
     ]
-    return f"Cumulative normalised reward after the last task: {listing(shown)}." if shown else ""
-
-
-def _cumulative(comparison: Comparison, groups: Groups) -> Html:
-    traces, measured_by = [], yardstick_of(comparison)
-    for group, runs in groups:
-        courses = list(cumulative_by_seed(runs, measured_by.ranges).values())
-        if courses:
-            traces += _band_and_line(comparison, group, runs[0].steps, courses)
-    chart = Chart(
-        data=traces,
-        label=f"Line chart of the cumulative normalised reward. {rewards_headline(comparison)}",
-        layout=_axes(groups, "sum of normalised rewards"),
-        height=380,
-    )
-    rows = [
-        [group.label, *_spread(found), str(len(group.runs))]
-        for group, found in final_rewards(comparison)
-    ]
-    header = ["Method", "After the last task", "95 % interval", "Seeds"]
-    return figure(
-        comparison,
-        "cumulative",
-        "Cumulative normalised reward",
-        draw(chart),
-        "The rewards of all tasks met so far, each on a scale from 0 to 1, added up. Line: mean "
-        "over seeds. Band: from the lowest seed to the highest. "
-        f"{measured_by.words} Dotted lines: the next task begins. As Figure 8 of the "
-        "paper.",
-        groups=comparison.compared,
-        numbers=table("Cumulative normalised reward", header, rows),
-        saves=True,
-    )
-
-
-def _spread(found: Estimate | None) -> list[str]:
-    if found is None:
-        return [UNKNOWN, UNKNOWN]
-    interval = " to ".join(f"{end:.2f}" for end in found.ends or ())
-    return [f"{found.mean:.2f}", interval or UNKNOWN]
-
-
-def _per_task(comparison: Comparison, groups: Groups) -> Html:
-    charts = [
-        _panel(comparison, groups, k, f"Task {k + 1}: {name}")
-        for k, name in enumerate(task_names(groups))
-    ]
-    return figure(
-        comparison,
-        "rewards",
-        "Reward of each task",
-        panels(charts),
-        "The normalised reward of each task while it and later ones are learned, mean over seeds "
-        "and their range: a line that falls after its task is forgetting. Evaluated with mean "
-        "weights and the most likely actions. As Figure 9 of the paper.",
-        groups=comparison.compared,
-    )
-
-
-def _panel(comparison: Comparison, groups: Groups, task: int, title: str) -> Chart:
-    traces, ends, measured_by = [], [], yardstick_of(comparison).ranges
-    for group, runs in groups:
-        curves = list(normalised_by_seed(runs, measured_by).values())
-        if not curves:
-            continue
-        seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
-        courses = [[curve[k][task] for k in seen] for curve in curves]
-        traces += _band_and_line(comparison, group, [runs[0].steps[k] for k in seen], courses)
-        ends.append(f"{in_sentence(group.label)} {fmean(course[-1] for course in courses):.2f}")
-    layout = _axes(groups, "") | {"margin": {"l": 40, "r": 8, "t": 4, "b": 24}}
-    label = f"Line chart: normalised reward of {title}. At the end: {listing(ends)}."
-    return Chart(data=traces, label=label, layout=layout, height=200, title=title)
-
-
-def _returns(comparison: Comparison, groups: Groups) -> Html:
-    """The raw numbers, which need no yardstick: right after each task, and at the end."""
-    names = task_names(groups)
-    rows = []
-    for group, runs in groups:
-        for when, pick in (("when learned", when_learned), ("at the end", at_the_end)):
-            means = [fmean(pick(run, task) for run in runs) for task in range(len(names))]
-            rows.append([f"{group.label}, {when}", *(f"{value:.0f}" for value in means)])
-    return figure(
-        comparison,
-        "returns",
-        "Returns in the environments’ own units",
-        table("Mean return of an episode", ["", *names], rows),
-        f"Mean over episodes and {count(len(comparison.groups[0].runs), 'seed')}.",
-    )
-
-
-def _band_and_line(
-    comparison: Comparison, group: Group, steps: Sequence[int], seeds: Sequence[Sequence[float]]
-) -> list[Trace]:
-    hover = f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:.2f}}<extra></extra>"
-    more = {"mode": "lines", "hovertemplate": hover}
-    return band_and_line(comparison, group, steps, seeds, more)
-
-
-def _axes(groups: Groups, title: str) -> Layout:
-    longest = max((runs[0] for _, runs in groups if runs), key=lambda run: run.steps[-1])
-    borders = [
-        {
-            "type": "line",
-            "x0": end,
-            "x1": end,
-            "yref": "paper",
-            "y0": 0,
-            "y1": 1,
-            "line": {"color": "@line", "width": 1, "dash": "dot"},
-        }
-        for end in longest.boundaries()[:-1]
-    ]
-    y = {"title": {"text": title}} if title else {}
-    return {"xaxis": {"title": {"text": "steps"} if title else {}}, "yaxis": y, "shapes": borders}
+    scale = "where a fresh network alone has 1 per task" if alone else "by EWC’s range"
+    return f"Reward after the last task, {scale}, summed: {listing(shown)}." if shown else ""

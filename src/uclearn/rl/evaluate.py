@@ -51,6 +51,25 @@ def play(environments: Environments, act: Act, *, episodes: int, seed: int) -> N
     return returns[:episodes]
 
 
+def random_return(name: str, plan: PPOPlan, seed: int) -> float:
+    """The mean raw return of `plan.evaluation_episodes` episodes in which every action is drawn
+    uniformly from its bounds (standard normal where it has none), whatever is observed."""
+    chance = np.random.default_rng(seed)
+    count = plan.evaluation_episodes
+    with Environments(name, count=count, workers=plan.workers) as environments:
+        spaces = environments.spaces
+        low, high = np.asarray(spaces.low), np.asarray(spaces.high)
+        bounded = np.isfinite(low) & np.isfinite(high)
+        start, width = np.where(bounded, low, 0.0), np.where(bounded, high - low, 0.0)
+
+        def act(raw: NDArray[np.float32]) -> NDArray[np.float32]:
+            shape = (count, spaces.action_size)
+            within, beyond = start + width * chance.random(shape), chance.standard_normal(shape)
+            return np.where(bounded, within, beyond).astype(np.float32)
+
+        return float(play(environments, act, episodes=count, seed=seed).mean())
+
+
 class Evaluator:
     """Plays every task from the same starts each time, in environments that it keeps open.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any, Literal, Self, get_type_hints
 
@@ -17,6 +17,7 @@ from uclearn.methods.registry import METHODS, build, facts, parts
 from uclearn.paper import settings as published
 from uclearn.paper.settings import Values
 from uclearn.rl.catalogue import sequence
+from uclearn.rl.evaluate import random_return
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import learn
@@ -128,6 +129,20 @@ class RLConfig(Configuration):
             return f"task {details['task'] + 1}/{self.task_count()}, returns {returns}"
         return ""
 
+    def alone(self) -> list[RLConfig]:
+        """What returns are measured by: for each environment a fresh network that learns it alone,
+        with the same plan and policy; none for a sequence of one."""
+        if self.task_count() == 1:
+            return []
+        shared = {key: self.document()[key] for key in ("plan", "policy", "seed", "scale")}
+        changed = [note for note in self.changed if note.startswith(("plan.", "policy."))]
+        made = {"method": "finetuning", "preset": RL.default_preset, "changed": changed}
+        settings: Document = {"finetuning": {}}
+        return [
+            RLConfig.from_document({"benchmark": name, "settings": settings, **made, **shared})
+            for name in self.environments()
+        ]
+
     def folder_name(self) -> str:
         """Where below an output folder the run lies."""
         return f"rl-{super().folder_name().replace(',', '-').replace(':', '-')}"
@@ -171,6 +186,12 @@ def shrink_steps(document: Document, scale: float) -> None:
     plan["steps_per_task"] = max(round(plan["steps_per_task"] * scale), rollout)
 
 
+def with_references(configs: Sequence[RLConfig]) -> list[RLConfig]:
+    """The runs, and those that their returns are measured by (see `RLConfig.alone`)."""
+    every = [*configs, *(one for config in configs for one in config.alone())]
+    return list({config.fingerprint(): config for config in every}.values())
+
+
 def build_method(config: RLConfig) -> Method:
     """The method around a policy that is wide enough for all tasks."""
     width = widest(config.environments())
@@ -182,11 +203,11 @@ def learn_sequence(
     config: RLConfig, job: Job, journal: Journal | None, observer: Observer | None
 ) -> Learned:
     """Learn the environments of a configuration; what was found, for the run's summary."""
-    method = build_method(config)
+    method, plan = build_method(config), config.make_plan(job.threads or 2)
     outcome = learn(
         method,
         config.environments(),
-        config.make_plan(job.threads or 2),
+        plan,
         folder=job.folder,
         journal=journal,
         observer=observer,
@@ -200,6 +221,10 @@ def learn_sequence(
                 "task": [found.task for found in outcome.evaluations],
                 "steps": [found.steps for found in outcome.evaluations],
                 "returns": [[round(v, 3) for v in means] for means in outcome.curve()],
+                "random": [
+                    round(random_return(name, plan, config.seed), 3)
+                    for name in config.environments()
+                ],
             },
         },
     )
