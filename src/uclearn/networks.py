@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -89,9 +89,46 @@ def has_heads(model: nn.Module) -> bool:
 
 
 def run(model: nn.Module, inputs: Any, task: int | Tensor = 0) -> Tensor:
-    """`model(inputs, task=task)` for a network with heads, `model(inputs)` for one without."""
-    output: Tensor = model(inputs, task=task) if has_heads(model) else model(inputs)
-    return output
+    """What a model answers: `model(inputs, task=task)` for a network with heads, `model(inputs)` for
+    one without."""
+    if isinstance(model, MultiHead):
+        output: Tensor = model(inputs, task=task)
+        return output
+    return answer(call(model, inputs))
+
+
+def call(model: nn.Module, inputs: Any) -> Any:
+    """Call a model as its users do: a dictionary holds arguments by name (a tokenizer's
+    BatchEncoding), a tuple several arguments, anything else is one.
+
+    >>> call(nn.Linear(2, 1), {"input": torch.zeros(3, 2)}).shape
+    torch.Size([3, 1])
+    """
+    return model(**inputs) if isinstance(inputs, Mapping) else model(*arguments(inputs))
+
+
+def answer(output: Any) -> Tensor:
+    """The tensor that counts in what a model puts out: itself, its `logits`, or else the first
+    tensor that is no single number, such as a loss.
+
+    >>> answer({"loss": torch.tensor(1.0), "logits": torch.zeros(3, 2)}).shape
+    torch.Size([3, 2])
+    """
+    if isinstance(output, Tensor):
+        return output
+    logits = output.get("logits") if isinstance(output, Mapping) else None
+    logits = getattr(output, "logits", logits)
+    if isinstance(logits, Tensor):
+        return logits
+    parts = output.values() if isinstance(output, Mapping) else output
+    found = [part for part in parts if isinstance(part, Tensor) and part.dim() > 0]
+    if not found:
+        raise TaskError(
+            f"The model must put out a tensor, something with `logits`, or several tensors of which "
+            f"the first counts, got {type(output).__name__} without one. Wrap the model in a module "
+            "that returns what counts."
+        )
+    return found[0]
 
 
 def arguments(example: Any) -> tuple[Any, ...]:
@@ -101,7 +138,9 @@ def arguments(example: Any) -> tuple[Any, ...]:
 
 def run_trunk(model: nn.Module, inputs: Any) -> Any:
     """What all tasks share: the trunk of a network with heads, else the whole network."""
-    return model.trunk(inputs) if isinstance(model, MultiHead) else model(inputs)
+    if isinstance(model, MultiHead) and not isinstance(inputs, tuple):
+        return model.trunk(inputs)
+    return call(model, inputs)
 
 
 def head_names(model: nn.Module) -> tuple[str, ...]:

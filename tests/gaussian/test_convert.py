@@ -223,6 +223,5 @@ def test_a_name_that_does_not_exist_is_refused() -> None:
         convert(Everything(), sigma=0.1, plain=["head", "haed", "picture.9"])
     assert str(caught.value) == (
         "This model cannot be converted as it is:\n"
-        "- haed: named in `plain`, but the model has no such module\n"
-        "- picture.9: named in `plain`, but the model has no such module."
+        "- haed, picture.9: named in `plain`, but the model has no such module or parameter."
     )

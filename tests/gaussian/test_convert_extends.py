@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+from collections.abc import Iterator
 
 import pytest
 import torch
@@ -18,15 +18,17 @@ from uclearn.gaussian import (
     register_norm,
     survey,
 )
+from uclearn.gaussian.kinds import GAUSSIAN, NORMS
 from uclearn.gaussian.layers import GaussianLinear
-
-convert_module = importlib.import_module("uclearn.gaussian.convert")  # not the function
 
 
 @pytest.fixture(autouse=True)
-def _forget_what_was_registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("_GAUSSIAN", "_NORMS"):
-        monkeypatch.setattr(convert_module, name, getattr(convert_module, name).copy())
+def _forget_what_was_registered() -> Iterator[None]:
+    before = [(table, dict(table)) for table in (GAUSSIAN, NORMS)]
+    yield
+    for table, own in before:
+        table.clear()
+        table.update(own)  # type: ignore[arg-type]
 
 
 class Cosine(nn.Linear):

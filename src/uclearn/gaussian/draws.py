@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any
 
 import torch.nn.functional as F
 from torch import Tensor, nn
@@ -106,3 +107,16 @@ class SteadyBatchNorm2d(SteadyBatchNorm, nn.BatchNorm2d):
 
 class SteadyBatchNorm3d(SteadyBatchNorm, nn.BatchNorm3d):
     """Over (batch, channels, depth, height, width)."""
+
+
+class SteadyOther(SteadyBatchNorm):
+    """Somebody else's batch norm; stands before it in the bases."""
+
+    def forward(self, *given: Any, **named: Any) -> Any:
+        """As the other layer; while `steady`, as in `eval()`."""
+        mode = self.training
+        self.training = mode and not self.steady
+        try:
+            return super(SteadyBatchNorm, self).forward(*given, **named)
+        finally:
+            self.training = mode

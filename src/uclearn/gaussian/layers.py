@@ -10,6 +10,7 @@ isinstance checks hold. As dropout does, they are noisy in `train()` and exact i
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
@@ -41,6 +42,8 @@ class GaussianLayer(nn.Module):
     draws: bool | None = None
     """True: sample now; False: means now; None: follow train() and eval()."""
     noise: Noise
+    listener: Callable[[Tensor], None] | None = None
+    """Told what the layer is given, for a while (`uclearn.methods.ucl.seen`)."""
     nodes_first: ClassVar[bool] = True
     """The first dimension of the weight counts the output nodes."""
 
@@ -76,6 +79,8 @@ class GaussianLayer(nn.Module):
 
     def forward(self, input: Tensor, *others: Any) -> Tensor:
         """As the torch layer, with noise where the layer draws."""
+        if self.listener is not None:
+            self.listener(input)
         if not (self.training if self.draws is None else self.draws):
             output: Tensor = super().forward(input, *others)
             return output

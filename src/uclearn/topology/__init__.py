@@ -7,7 +7,16 @@ sets of nodes as plain numbers, and where in memory they stand. `ports` makes th
 of a network visible to a trace.
 """
 
-from uclearn.topology.trace import Ties, Topology, ties, trace
+from uclearn.topology.trace import Ties, Topology, copied, ties, trace, without_shortcuts
 from uclearn.topology.watch import node_count, node_dim
 
-__all__ = ["Ties", "Topology", "node_count", "node_dim", "ties", "trace"]
+__all__ = [
+    "Ties",
+    "Topology",
+    "copied",
+    "node_count",
+    "node_dim",
+    "ties",
+    "trace",
+    "without_shortcuts",
+]

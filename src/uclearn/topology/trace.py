@@ -11,8 +11,9 @@ feeds it.
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -38,6 +39,12 @@ class Topology:
     node feeds (an input of the network) holds nothing else."""
     swallowed: frozenset[int] = frozenset()
     """The nodes that enter an opaque module, where they are lost from sight."""
+    lost: Mapping[str, str] = field(default_factory=dict)
+    """Where the nodes are lost from sight otherwise, and by which operation."""
+    unreached: frozenset[str] = frozenset()
+    """Layers that the example does not reach."""
+    outside: frozenset[str] = frozenset()
+    """Layers whose weights are used outside of them."""
 
     def nodes(self, name: str) -> slice:
         """Where layer `name`'s nodes stand in the numbering.
@@ -76,6 +83,8 @@ def trace(
     *,
     followed: Mapping[str, nn.Module] | None = None,
     opaque: Mapping[str, nn.Module] | None = None,
+    dims: Mapping[str, int] | None = None,
+    strict: bool = True,
     call: Callable[[nn.Module, Any], Any] | None = None,
 ) -> Topology:
     """Push the identity of every node through `model` and note what arrives at each layer.
@@ -90,6 +99,9 @@ def trace(
         followed: layers that pass features on and whose own parameters belong to the features
             that arrive (normalisation).
         opaque: layers that stay outside; what they put out counts as input of the network.
+        dims: of some of those followed, the dimension of their features.
+        strict: refuse what cannot be followed; otherwise its result counts as input of the network,
+            and `lost`, `unreached` and `outside` say where that happened.
         call: how to run the model, by default `model(example)` or `model(*example)`.
 
     Raises:
@@ -97,16 +109,53 @@ def trace(
             that the example does not reach, or whose weights are used outside of it.
     """
     # on a copy, so that nothing stays behind: no hook, no mode, no tensor that the model caches
-    model, layers, followed, opaque = copy.deepcopy(
-        (model, dict(layers), dict(followed or {}), dict(opaque or {}))
+    model, layers, followed, opaque = copied(
+        model, (model, dict(layers), dict(followed or {}), dict(opaque or {}))
     )
-    watcher = ModuleWatcher(layers, followed, opaque)
+    watcher = ModuleWatcher(layers, followed, opaque, dims or {}, strict)
     watcher.attach(model)
     model.eval()  # every module, dropout and the noise of Gaussian layers included
     example = tree_map_only(Tensor, torch.clone, example)
-    watcher.operations.watch(lambda: (call or _call)(model, example))
+    with without_shortcuts():
+        watcher.operations.watch(lambda: (call or _call)(model, example))
+    unreached = frozenset(watcher.unreached())
     tables = {name: _table(sets, watcher.total) for name, sets in watcher.sources().items()}
-    return Topology(watcher.offsets, watcher.total, tables, frozenset(watcher.swallowed))
+    operations = watcher.operations
+    return Topology(
+        watcher.offsets,
+        watcher.total,
+        tables,
+        frozenset(watcher.swallowed),
+        dict(operations.lost),
+        unreached,
+        frozenset(operations.outside),
+    )
+
+
+def copied(model: nn.Module, what: Any = None) -> Any:
+    """A deep copy of `what`, by default `model` itself; of weights that are computed before each
+    use (torch.nn.utils.weight_norm) their present values."""
+    computed = [
+        value
+        for module in model.modules()
+        for value in vars(module).values()
+        if isinstance(value, Tensor) and not value.is_leaf
+    ]
+    return copy.deepcopy(
+        model if what is None else what, {id(value): value.detach().clone() for value in computed}
+    )
+
+
+@contextmanager
+def without_shortcuts() -> Iterator[None]:
+    """Within, torch's transformer layers call their parts in evaluation mode, too, instead of one
+    operation for all of them."""
+    before = torch.backends.mha.get_fastpath_enabled()
+    torch.backends.mha.set_fastpath_enabled(False)
+    try:
+        yield
+    finally:
+        torch.backends.mha.set_fastpath_enabled(before)
 
 
 def _call(model: nn.Module, example: Any) -> Any:

@@ -34,15 +34,29 @@ def node_count(layer: nn.Module) -> int:
     )
 
 
+def feature_count(layer: nn.Module) -> int:
+    """How many input features a layer has, or a normalisation."""
+    for attribute in ("in_features", "in_channels", "num_embeddings"):
+        if hasattr(layer, attribute):
+            return int(getattr(layer, attribute))
+    return max((p.numel() for p in layer.parameters()), default=1)
+
+
 class OperationWatcher(TorchDispatchMode):
     """Sees every operation and keeps, for each place in memory, its set of nodes.
 
     Args:
         parameters: to which layer each parameter belongs.
+        strict: refuse what cannot be followed; otherwise its result is nobody's, and it is noted.
     """
 
-    def __init__(self, parameters: Mapping[Tensor, str]) -> None:
+    def __init__(self, parameters: Mapping[Tensor, str], strict: bool = True) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
+        self.strict = strict
+        self.lost: dict[str, str] = {}
+        """Where the nodes are lost from sight, and by which operation."""
+        self.outside: set[str] = set()
+        """Layers whose weights are used outside of them."""
         self.sets = NodeSets()
         self.memory = SetsInMemory(self.sets)
         self.within: list[str] = []
@@ -90,19 +104,20 @@ class OperationWatcher(TorchDispatchMode):
         with self:
             output = func.decompose(*args, **kwargs)
         if output is NotImplemented:
-            raise self._cannot_follow(func)
+            self._cannot_follow(func)
+            return func(*args, **kwargs)
         return output
 
     def _record(self, outputs: list[Tensor], rule: Rule, call: Call) -> None:
         try:
             found = rule(self.sets, call)
         except Exception as error:  # a form of the operation that its rule did not foresee
-            raise self._cannot_follow(call.operation) from error
+            return self._cannot_follow(call.operation, error)
         if found is None:
-            return
+            return None
         numbers = tensors_in(found)
         if [n.shape for n in numbers] != [t.shape for t in outputs]:
-            raise self._cannot_follow(call.operation)
+            return self._cannot_follow(call.operation)
         for tensor, number in zip(outputs, numbers, strict=True):
             self.memory.write(tensor, number)
 
@@ -115,19 +130,25 @@ class OperationWatcher(TorchDispatchMode):
         owners = {self._owners.get(address(t)) for t in strided}
         used = owners - {None}
         if used and None in owners and not func.is_view and _name(func) != "type_as":
+            self.outside |= {name for name in used if name is not None}
+            if not self.strict:
+                return
             raise self._refuse(
                 f"The operation `{_name(func)}` in {self._place()} uses a parameter of the layer "
                 f"`{used.pop()}` outside of that layer, so it is not known which nodes its weights "
                 "join. Call the layer itself, or name it in `plain`."
             )
 
-    def _cannot_follow(self, func: OpOverload) -> UnsupportedLayerError:
-        return self._refuse(
+    def _cannot_follow(self, func: OpOverload, cause: Exception | None = None) -> None:
+        if not self.strict:
+            self.lost.setdefault(self._place(), _name(func))
+            return
+        raise self._refuse(
             f"The operation `{_name(func)}` in {self._place()} cannot be followed: it is not known "
             "which nodes its result comes from. Use an operation that has a rule "
             "(uclearn.topology.rules lists them), or name that module in `plain`, so that what it "
             "puts out counts as an input of the network."
-        )
+        ) from cause
 
     def _place(self) -> str:
         return self.within[-1] if self.within else "the model"
@@ -157,8 +178,11 @@ class ModuleWatcher:
         layers: Mapping[str, nn.Module],
         followed: Mapping[str, nn.Module],
         opaque: Mapping[str, nn.Module],
+        dims: Mapping[str, int],
+        strict: bool = True,
     ) -> None:
-        self.layers, self.followed, self.opaque = layers, followed, opaque
+        self.layers, self.followed, self.opaque, self.dims = layers, followed, opaque, dims
+        self.strict = strict
         self.offsets: dict[str, int] = {}
         self.total = 0
         for name, layer in layers.items():
@@ -166,7 +190,7 @@ class ModuleWatcher:
             self.total += node_count(layer)
         held = {**layers, **followed}
         self.operations = OperationWatcher(
-            {p: name for name in held for p in held[name].parameters()}
+            {p: name for name in held for p in held[name].parameters()}, strict
         )
         self._sets, self._memory = self.operations.sets, self.operations.memory
         self._arrived: dict[str, Tensor] = {}
@@ -175,17 +199,26 @@ class ModuleWatcher:
 
     def sources(self) -> dict[str, list[frozenset[int]]]:
         """For each layer the nodes that feed each of its input features."""
-        missing = [n for n in (*self.layers, *self.followed) if n not in self._arrived]
-        if missing:
+        missing = self.unreached()
+        if missing and self.strict:
             raise UnsupportedLayerError(
                 f"These layers were not used when the model ran on the example: "
                 f"{', '.join(missing)}. Give an example that reaches every layer, or name the "
                 "layers in `plain`."
             )
+        for name in missing:
+            self._arrived[name] = self._sets.blank((feature_count(self._of(name)),))
         return {
             name: [self._sets.members(number) for number in numbers.tolist()]
             for name, numbers in self._arrived.items()
         }
+
+    def unreached(self) -> list[str]:
+        """The layers that were not called."""
+        return [name for name in (*self.layers, *self.followed) if name not in self._arrived]
+
+    def _of(self, name: str) -> nn.Module:
+        return self.layers[name] if name in self.layers else self.followed[name]
 
     def attach(self, model: nn.Module) -> None:
         """Watch by hooks; inside of a layer single operations need not be followed."""
@@ -229,10 +262,10 @@ class ModuleWatcher:
         self, name: str, module: nn.Module, given: list[Any], output: Tensor
     ) -> Tensor:
         dim, input = node_dim(module), given[0]
-        if input.is_floating_point():
+        if isinstance(module, nn.Embedding):  # indices are inputs of the network
+            self._arrived[name] = self._sets.blank((module.num_embeddings,))
+        else:
             self._note_arrival(name, input, [dim])
-        else:  # an embedding reads indices, which are inputs of the network
-            self._arrived[name] = self._sets.blank((int(module.num_embeddings),))  # type: ignore[arg-type]
         first = self.offsets[name]
         nodes = [self._sets.number({first + i}) for i in range(node_count(module))]
         numbers = torch.tensor(nodes, device="cpu").view(-1, *[1] * (-1 - dim))
@@ -242,7 +275,9 @@ class ModuleWatcher:
         self, name: str, module: nn.Module, given: list[Any], output: Tensor
     ) -> Tensor:
         input = given[0]
-        self._note_arrival(name, input, _feature_dims(module, input))
+        known = self.dims.get(name)
+        dims = _feature_dims(module, input) if known is None else [known]
+        self._note_arrival(name, input, dims)
         return self._made(output, self._memory.read(input))
 
     def _leave_opaque(self, name: str, module: nn.Module, given: list[Any], output: Any) -> Any:

@@ -184,7 +184,9 @@ def _short(values: Tensor) -> list[float]:
 @contextmanager
 def running_on(example: Any) -> Iterator[None]:
     """Within, the model runs on the user's example: what it says of it becomes a SettingError."""
-    tensor = example[0] if isinstance(example, tuple) and example else example
+    tensor = example
+    if isinstance(example, tuple | Mapping) and example:
+        tensor = next(iter(example.values() if isinstance(example, Mapping) else example))
     if isinstance(tensor, Tensor) and (tensor.dim() == 0 or tensor.numel() == 0):
         raise SettingError(
             f"`example` must hold at least one input, got shape {tuple(tensor.shape)}. A batch "

@@ -23,7 +23,17 @@ from torch import Tensor, nn
 
 from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
-from uclearn.gaussian import GaussianLayer, Noise, NoiseKind, Sampling, convert, export, survey
+from uclearn.gaussian import (
+    GaussianLayer,
+    Noise,
+    NoiseKind,
+    Sampling,
+    Survey,
+    convert,
+    export,
+    require_convertible,
+    survey,
+)
 from uclearn.gaussian.convert import Means
 from uclearn.methods.contract import Inputs, Losses, Step, StepFields, as_step, groups_apart, lent
 from uclearn.methods.facts import Cost, Facts, Range
@@ -33,9 +43,9 @@ from uclearn.methods.parts.wrapper import (
     check_setting,
     require_finite_penalty,
     require_finite_weights,
-    running_on,
 )
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
+from uclearn.methods.ucl.coverage import Coverage, follow
 from uclearn.methods.ucl.penalty import (
     GaussianAnchor,
     LayerAnchor,
@@ -53,10 +63,10 @@ from uclearn.methods.ucl.rules import (
     sigma_by_rule,
 )
 from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather
-from uclearn.networks import head_names, run_trunk
+from uclearn.networks import head_names
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
-from uclearn.topology import Topology, trace
+from uclearn.topology import Topology
 
 Hold = Literal["outputs", "weights"]
 
@@ -65,7 +75,8 @@ class UCL(DrawsWeights):
     """Hold the weights at certain nodes, leave uncertain nodes free, let go gracefully.
 
     Args:
-        model: any network of Linear, Conv, Embedding and normalisation layers; copied.
+        model: any network; copied. Linear, Conv and Embedding layers (and what is made of them) have
+            nodes and their noise; other parameters stay exact and are held as well (`coverage`).
         example: a small batch of inputs, to find out which nodes feed which weights (a tuple for
             several arguments).
         hold: what eq. (4) keeps: `"outputs"`, what nodes say to what they have been given (see
@@ -92,7 +103,8 @@ class UCL(DrawsWeights):
             have been 0 in everything seen so far become 0, so that a node that wakes up later is
             not heard through weights that nobody asked for. Not for a network that knows more than
             UCL has seen, such as a pretrained one.
-        plain: qualified names of modules that stay plain and are not held, such as heads.
+        plain: qualified names of modules (or single parameters) that stay plain and are not held,
+            such as heads.
         batch_norm: running statistics of batch norms: `"shared"` by all tasks, kept
             `"per-task"`, or `"frozen"` after the first task.
         noise: `"table"` or `"fresh"` normal numbers (see `uclearn.gaussian.noise`).
@@ -155,7 +167,9 @@ class UCL(DrawsWeights):
         seed: int = 0,
     ) -> None:
         _check_settings(hold, beta, alpha, lr_sigma)
-        plain = (*plain, *head_names(model))
+        heads = head_names(model)
+        plain = (*plain, *heads)
+        loose = self._used_apart(model, example, plain)
         stream = Noise(seed, kind=noise)
         if sigma == "auto" and ratio is None and means == "draw":
             ratio = NOISE
@@ -167,6 +181,8 @@ class UCL(DrawsWeights):
             sampling=sampling,
             noisy_bias=noisy_bias,
             plain=plain,
+            strict=False,
+            loose=loose,
             noise=stream,
             seed=seed,
         )
@@ -179,20 +195,27 @@ class UCL(DrawsWeights):
         self.silence_idle = silence_idle
         self.closed_form = closed_form
 
-        found = survey(self.model, plain)
+        self._found = found = survey(self.model, plain, strict=False, loose=loose)
         self._layers: dict[str, GaussianLayer] = {
             name: layer for name, layer in found.layers.items() if isinstance(layer, GaussianLayer)
         }
         self._norms = {
             name: norm for name, norm in found.norms.items() if list(norm.parameters(recurse=False))
         }
-        self._opaque = found.opaque
         self.topology = self._trace(example)
         anchor = OutputAnchor if hold == "outputs" else GaussianAnchor
+        loosely = {name: NormAnchor(m, own) for name, m, own in found.loose_parameters()}
         self.held = nn.ModuleList(
             [anchor(layer) for layer in self._layers.values()]
-            + [NormAnchor(norm) for norm in self._norms.values()]
+            + [NormAnchor(norm, _not_free(found, name)) for name, norm in self._norms.items()]
+            + list(loosely.values())
         )
+        self._loose = tuple(loosely)
+        alone = (
+            n for n in plain if isinstance(found.opaque.get(n), nn.Linear)
+        )  # one layer: a head
+        self._coverage = Coverage.of(model, found, self.topology, (*heads, *alone))
+        self._coverage.warn_if_little()
         self.register_buffer("drift_weight", torch.tensor(float(alpha)))
         self.register_buffer("freeze_weight", torch.tensor(0.0))
         self.register_buffer("tasks_done", torch.tensor(0))
@@ -299,6 +322,10 @@ class UCL(DrawsWeights):
         held = zip(self._layers, self._all_held(), strict=False)
         return {name: memory.strength() for name, memory in held}
 
+    def coverage(self) -> Coverage:
+        """What of the model is held, what is not, and why; printed, it is a page to read."""
+        return self._coverage
+
     def retrace(self, example: Any) -> None:
         """Follow the nodes anew, for whoever resized layers of `model` and what is `held` of them
         in place (see `uclearn.surgery.growth`)."""
@@ -307,19 +334,16 @@ class UCL(DrawsWeights):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _trace(self, example: Any) -> Topology:
-        def call(model: nn.Module, inputs: Any) -> Any:
-            return model(*inputs) if isinstance(inputs, tuple) else run_trunk(model, inputs)
+    @staticmethod
+    def _used_apart(model: nn.Module, example: Any, plain: Iterable[str]) -> tuple[str, ...]:
+        """Layers that are never called, but whose weights are used: noise would not reach them."""
+        found = survey(model, plain, strict=False)
+        require_convertible(found)
+        topology = follow(model, example, found)
+        return tuple(topology.outside & topology.unreached & found.layers.keys())
 
-        with running_on(example):
-            return trace(
-                self.model,
-                example,
-                self._layers,
-                followed=self._norms,
-                opaque=self._opaque,
-                call=call,
-            )
+    def _trace(self, example: Any) -> Topology:
+        return follow(self.model, example, self._found)
 
     def _all_held(self) -> Iterator[LayerAnchor]:
         for held in self.held:
@@ -363,12 +387,17 @@ class UCL(DrawsWeights):
             self.beta = beta_by_rule(starts)
             for each, start in zip(gaussian, starts, strict=True):
                 each.even = evened(start, self.beta)
-        layers = dict(zip([*self._layers, *self._norms], self._all_held(), strict=True))
-        strengths = torch.cat([layers[name].strength() for name in self._layers])
-        for name, held in layers.items():
+        everything = list(self._all_held())
+        strengths = torch.cat([held.strength() for held in everything[: len(self._layers)]])
+        usual = strengths.square().mean().sqrt()
+        for name, held in zip([*self._layers, *self._norms], everything, strict=False):
             arriving = self.topology.arriving(name, strengths)
+            if isinstance(held, NormAnchor):  # what no node feeds is held as the others are
+                arriving = torch.where(arriving > 0, arriving, usual)
             held.tighten(arriving, self.upper_freeze, self.drift_weight, self._freeze_weight())
-        self._penalty = UCLPenalty(layers.values())
+        for held in everything[len(self._layers) + len(self._norms) :]:
+            held.tighten(usual, self.upper_freeze, self.drift_weight, self._freeze_weight())
+        self._penalty = UCLPenalty(everything)
 
     def _freeze_weight(self) -> Tensor | None:
         return self.freeze_weight if self.freeze and bool(self.freeze_weight > 0) else None
@@ -397,6 +426,12 @@ def _start(
     if sigma != "auto":
         return sigma
     return sigma_by_rule if ratio is None else None
+
+
+def _not_free(found: Survey, place: str) -> list[str]:
+    """The parameters of a normalisation that were not named in `plain`."""
+    own = found.norms[place].named_parameters(recurse=False)
+    return [name for name, _ in own if f"{place}.{name}".lstrip(".") not in found.free]
 
 
 def _check_settings(

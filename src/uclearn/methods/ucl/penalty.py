@@ -71,15 +71,23 @@ class LayerAnchor(nn.Module):
     def __init__(self, layer: nn.Module) -> None:
         super().__init__()
         self._layer = (layer,)  # in a tuple, or it would be registered here too
+        self.names: dict[str, str] = {}
+        """By the name of what is held of the layer the name of the buffer that remembers it."""
         for name, parameter in layer.named_parameters(recurse=False):
-            if name in ("weight", "bias"):
-                self.register_buffer(name, parameter.detach().clone())
+            if self.holds(name):
+                kept = name if name in ("weight", "bias") else f"left_{name}"
+                self.names[name] = kept
+                self.register_buffer(kept, parameter.detach().clone())
         self.anchored: list[AnchoredParameter] = []
 
     @property
     def layer(self) -> nn.Module:
         """The layer that is held."""
         return self._layer[0]
+
+    def holds(self, name: str) -> bool:
+        """Whether that parameter of the layer is held."""
+        return name in ("weight", "bias")
 
     def strength(self) -> Tensor:
         """(nodes,) sigma_init / sigma' of each node that the layer makes."""
@@ -100,7 +108,7 @@ class LayerAnchor(nn.Module):
         for name, node, source in self.squared_strengths(arriving.square()):
             upper = source * drift if upper_freeze and source is not None else None
             grip = Grip(node * drift, upper, None if freeze is None else node * freeze)
-            self.anchored.append(AnchoredParameter(self, name, name, grip))
+            self.anchored.append(AnchoredParameter(self, name, self.names[name], grip))
 
     def squared_strengths(self, arriving: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
         """For each parameter its name, the squared strength of the nodes that it belongs to, and of
@@ -123,9 +131,8 @@ class LayerAnchor(nn.Module):
     @torch.no_grad()
     def remember(self) -> None:
         """Keep the weights as they are now."""
-        for name, anchor in self.named_buffers(recurse=False):
-            if name in ("weight", "bias"):
-                anchor.copy_(getattr(self.layer, name))
+        for name, kept in self.names.items():
+            self.get_buffer(kept).copy_(getattr(self.layer, name))
 
 
 class GaussianAnchor(LayerAnchor):
@@ -244,12 +251,29 @@ class OutputAnchor(GaussianAnchor):
 
 
 class NormAnchor(LayerAnchor):
-    """A normalisation: its scale and shift belong to the nodes that arrive, like their biases."""
+    """A normalisation: its scale and shift belong to the nodes that arrive, like their biases; and
+    any module whose own parameters belong to no node that is known.
+
+    Args:
+        layer: the module.
+        only: the names of what is held of it, by default everything of its own.
+    """
+
+    def __init__(self, layer: nn.Module, only: Iterable[str] | None = None) -> None:
+        self._only = None if only is None else frozenset(only)
+        super().__init__(layer)
+
+    def holds(self, name: str) -> bool:
+        """Whatever was asked for."""
+        return self._only is None or name in self._only
 
     def squared_strengths(self, arriving: Tensor) -> Iterator[tuple[str, Tensor, Tensor | None]]:
-        """Scale and shift are held with the strength of their own feature."""
-        for name, anchor in self.named_buffers(recurse=False):
-            yield name, arriving.view_as(anchor), None
+        """Scale and shift are held with the strength of their own feature, others by that of all
+        features on average."""
+        for name, kept in self.names.items():
+            anchor = self.get_buffer(kept)
+            fits = arriving.numel() == anchor.numel()
+            yield name, arriving.view_as(anchor) if fits else arriving.mean(), None
 
 
 class Term(NamedTuple):
@@ -466,10 +490,8 @@ def grow(method: Any, growth: Any) -> None:
     new feature's statistics are neutral."""
     for held in method.held:
         assert isinstance(held, LayerAnchor)
-        for name in ("weight", "bias"):
-            if name in held._buffers:
-                anchor = held.get_buffer(name)
-                setattr(held, name, growth.extended(held.layer, name, anchor))
+        for name, kept in held.names.items():
+            setattr(held, kept, growth.extended(held.layer, name, held.get_buffer(kept)))
         if isinstance(held, GaussianAnchor):
             _free_nodes(held, growth)
         if isinstance(held, OutputAnchor):

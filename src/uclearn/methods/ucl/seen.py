@@ -28,6 +28,7 @@ from uclearn.penalties import Given
 from uclearn.ranks import present
 from uclearn.tasks import FromLoader, iterate
 from uclearn.tasks.task import Task
+from uclearn.topology import without_shortcuts
 
 EXAMPLES = 4096
 """Of a finished task, spread over all of it, that are looked at: more change the last digits."""
@@ -153,22 +154,22 @@ def gather(
     totals: list[list[Tensor]] = [[] for _ in layers]
 
     def listen(number: int) -> Any:
-        def hear(layer: nn.Module, arguments: tuple[Any, ...], _: Any) -> None:
-            assert isinstance(layer, GaussianLayer)
-            new = seen[number].sums(layer.inputs_seen(arguments[0]))
+        def hear(input: Tensor) -> None:
+            new = seen[number].sums(layers[number].inputs_seen(input))
             known = totals[number] or [torch.zeros_like(each) for each in new]
             totals[number] = [old.add_(each) for old, each in zip(known, new, strict=True)]
 
         return hear
 
-    hooks = [layer.register_forward_hook(listen(i)) for i, layer in enumerate(layers)]
+    for number, layer in enumerate(layers):
+        layer.listener = listen(number)
     try:
-        with lent(model):
+        with lent(model), without_shortcuts():
             for call in passes:
                 call()
     finally:
-        for hook in hooks:
-            hook.remove()
+        for layer in layers:
+            layer.listener = None
     for sums, memory in zip(totals, seen, strict=True):
         if not sums:  # no pass of this process came by the layer
             sums += [

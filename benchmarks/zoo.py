@@ -1,0 +1,142 @@
+"""Models that nobody here wrote: does UCL take them as they are, and how much of them does it hold?
+
+    python -m benchmarks.zoo [--out benchmarks/zoo.json] [--only bert,vit]
+
+Small configurations with random weights, from transformers, timm, peft and torch itself (extra
+`zoo`); what is not installed is left out and said so. Each model is given to UCL as it is, with a
+dictionary of arguments as an example, learns two tasks of one step, and is exported.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils._pytree import tree_leaves
+
+import uclearn
+from benchmarks.zoo_models import Entry, entries
+from uclearn.networks import answer
+
+
+def look(entry: Entry) -> dict[str, Any]:
+    """What becomes of one model."""
+    torch.manual_seed(0)
+    found: dict[str, Any] = {"name": entry.name, "source": entry.source}
+    try:
+        model, example = entry.build()
+        with torch.no_grad():
+            model.eval()(**example)
+    except Exception as error:
+        return {**found, "built": False, "error": _short(error)}
+    found |= {"built": True, "weights": _trainable(model)}
+    start = time.perf_counter()
+    try:
+        method = uclearn.UCL(model, example)
+        found["seconds"] = round(time.perf_counter() - start, 2)
+        cover = method.coverage()
+        found |= {
+            "converts": True,
+            "held": round(cover.share, 4),
+            "by_nodes": round(cover.by_nodes / max(cover.total, 1), 4),
+            "reasons": sorted(set(cover.loose.values())),
+            "cuts": list(cover.cuts),
+        }
+        found["exports_equal"] = _learn_and_export(method, example)
+    except Exception as error:
+        return {"converts": False, **found, "error": _short(error)}
+    return found
+
+
+def _learn_and_export(method: uclearn.UCL, example: Mapping[str, Any]) -> bool:
+    """Whether the exported model says what the mean network says, after two tasks."""
+    for _ in range(2):
+        optimizer = torch.optim.SGD(method.parameter_groups(lr=1e-4))
+        method.model.train()
+        loss = _loss(method.model(**example)) + method.penalty(batch_size=2)
+        loss.backward()
+        optimizer.step()
+        method.end_task(inputs=[dict(example)])
+    with torch.no_grad(), method.inference() as network:
+        torch.manual_seed(1)
+        there = network(**example)
+        torch.manual_seed(1)
+        back = method.export()(**example)
+    return all(map(torch.equal, _tensors(there), _tensors(back)))
+
+
+def _loss(output: Any) -> Tensor:
+    return answer(output).float().square().mean()
+
+
+def _tensors(output: Any) -> list[Tensor]:
+    return [leaf for leaf in tree_leaves(output) if isinstance(leaf, Tensor)]
+
+
+def _trainable(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters() if p.requires_grad)
+
+
+def _short(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"[:300]
+
+
+def summary(found: list[dict[str, Any]]) -> dict[str, Any]:
+    """The numbers that the bar is about."""
+    built = [each for each in found if each["built"]]
+    taken = [each for each in built if each.get("converts")]
+    weights = sum(each["weights"] for each in built)
+    held = sum(each["weights"] * each.get("held", 0) for each in taken)
+    return {
+        "built": len(built),
+        "not_built": len(found) - len(built),
+        "convert": len(taken),
+        "export_equal": sum(each.get("exports_equal", False) for each in taken),
+        "hold_95": sum(each["held"] >= 0.95 for each in taken),
+        "by_nodes_90": sum(each["by_nodes"] >= 0.9 for each in taken),
+        "share_of_weights_held": round(held / max(weights, 1), 4),
+    }
+
+
+def main() -> None:
+    """Look at all of them, print a line each, and write them down."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--only", help="parts of names, with commas")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    found = []
+    wanted = options.only.split(",") if options.only else [""]
+    for entry in entries():
+        if not any(part in entry.name for part in wanted):
+            continue
+        each = look(entry)
+        found.append(each)
+        print(_line(each), flush=True)
+    result = {"summary": summary(found), "models": found}
+    print(json.dumps(result["summary"]))
+    if options.out:
+        options.out.write_text(json.dumps(result, indent=1) + "\n")
+
+
+def _line(each: dict[str, Any]) -> str:
+    name = f"{each['source']:13} {each['name']:32}"
+    if not each["built"]:
+        return f"{name} not built: {each['error'][:150]}"
+    if not each.get("exports_equal"):
+        return f"{name} FAILS: {each.get('error', 'the exported model says something else')}"
+    return (
+        f"{name} held {each['held']:6.1%}, by nodes {each['by_nodes']:6.1%}, "
+        f"{each['seconds']:5.2f} s {'; '.join(each['cuts'])[:120]}"
+    )
+
+
+if __name__ == "__main__":
+    main()

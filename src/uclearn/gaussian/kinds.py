@@ -1,0 +1,151 @@
+"""Which modules are known, and what each becomes.
+
+A module of exactly a known type is converted to its Gaussian version. A subclass may do anything in
+its forward pass, but it can be looked at: one that leaves the forward pass alone, or ends up in that
+of its base (`super().forward(x) * scale`), has a Gaussian version made for it. Classes made here are
+rebuilt by name when a model is copied or loaded elsewhere.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from uclearn.errors import SettingError
+from uclearn.gaussian import layers as gaussian
+from uclearn.gaussian.draws import (
+    SteadyBatchNorm1d,
+    SteadyBatchNorm2d,
+    SteadyBatchNorm3d,
+    SteadyOther,
+)
+from uclearn.gaussian.layers import GaussianLayer
+
+GAUSSIAN: dict[type[nn.Module], type[GaussianLayer]] = {
+    nn.Linear: gaussian.GaussianLinear,
+    nn.Conv1d: gaussian.GaussianConv1d,
+    nn.Conv2d: gaussian.GaussianConv2d,
+    nn.Conv3d: gaussian.GaussianConv3d,
+    nn.ConvTranspose2d: gaussian.GaussianConvTranspose2d,
+    nn.Embedding: gaussian.GaussianEmbedding,
+}
+STEADY: dict[type[nn.Module], type[nn.Module]] = {
+    nn.BatchNorm1d: SteadyBatchNorm1d,
+    nn.BatchNorm2d: SteadyBatchNorm2d,
+    nn.BatchNorm3d: SteadyBatchNorm3d,
+}
+NORMS: dict[type[nn.Module], int | None] = dict.fromkeys(
+    (
+        *STEADY,
+        *STEADY.values(),
+        nn.LayerNorm,
+        nn.RMSNorm,
+        nn.GroupNorm,
+        nn.InstanceNorm1d,
+        nn.InstanceNorm2d,
+        nn.InstanceNorm3d,
+    )
+)
+"""Normalisations, and the dimension of their features; None: it follows from what they are."""
+
+
+def register_layer(plain: type[nn.Module], converted: type[GaussianLayer]) -> None:
+    """Teach conversion a layer of yours: modules of exactly the type `plain` become `converted`,
+    which must be a subclass of both `GaussianLayer` and `plain`."""
+    if not all(issubclass(converted, base) for base in (GaussianLayer, plain)):
+        raise SettingError(
+            f"`converted` must be a subclass of GaussianLayer and of {plain.__name__}, got "
+            f"{converted.__name__}. Write `class {converted.__name__}(GaussianLayer, "
+            f"{plain.__name__})`."
+        )
+    GAUSSIAN[plain] = converted
+
+
+def register_norm(norm: type[nn.Module], dim: int | None = None) -> None:
+    """Teach conversion a normalisation of yours: it passes features on one by one, and its
+    parameters hold one number per feature.
+
+    Args:
+        norm: modules of exactly that type.
+        dim: the dimension of the features, such as -1 behind a linear layer or 1 behind a
+            convolution; None: the dimensions of `normalized_shape`, or else it is tried out.
+    """
+    NORMS[norm] = dim
+
+
+def gaussian_version(kind: type[nn.Module]) -> type[GaussianLayer] | None:
+    """What modules of this type become; None where that is not known.
+
+    >>> class Scaled(nn.Linear):
+    ...     def forward(self, input):
+    ...         return super().forward(input) * 2
+    >>> gaussian_version(Scaled).__mro__[1:3]
+    (<class 'uclearn.gaussian.kinds.Scaled'>, <class 'uclearn.gaussian.layers.GaussianLinear'>)
+    """
+    if issubclass(kind, GaussianLayer):
+        return kind
+    if kind in GAUSSIAN:
+        return GAUSSIAN[kind]
+    base = base_of(kind)
+    return _derived(kind, GAUSSIAN[base]) if base is not None and _defers(kind, base) else None
+
+
+def base_of(kind: type[nn.Module]) -> type[nn.Module] | None:
+    """The known layer that a type is a subclass of."""
+    return next((known for known in kind.__mro__ if known in GAUSSIAN), None)
+
+
+def steady_version(kind: type[nn.Module]) -> type[nn.Module]:
+    """What a normalisation becomes: batch norms must be able to keep their statistics."""
+    if kind in STEADY or not issubclass(kind, _BatchNorm) or kind in STEADY.values():
+        return STEADY.get(kind, kind)
+    return kind if issubclass(kind, SteadyOther) else _derived(SteadyOther, kind)
+
+
+def plain_version(kind: type[nn.Module]) -> type[nn.Module]:
+    """The type that a converted module came from."""
+    back = {converted: plain for plain, converted in (GAUSSIAN | STEADY).items()}
+    return getattr(kind, "made_from", back.get(kind, kind))
+
+
+def _defers(kind: type[nn.Module], base: type[nn.Module]) -> bool:
+    """Whether each forward pass between a type and its base ends up in that of the base."""
+    for each in kind.__mro__[: kind.__mro__.index(base)]:
+        for name in ("forward", "_conv_forward"):
+            own: Any = each.__dict__.get(name)
+            code = getattr(own, "__code__", None)
+            if own is not None and not (code is not None and _calls_super(code, name)):
+                return False
+    return True
+
+
+def _calls_super(code: Any, name: str) -> bool:
+    # `super().forward(...)` needs the cell `__class__` and the name
+    return (
+        "__class__" in code.co_freevars and name in code.co_names and "weight" not in code.co_names
+    )
+
+
+@functools.cache
+def _derived(first: type[nn.Module], second: type[nn.Module]) -> Any:
+    """A class of both; the plain one of them is what it was made from."""
+    plain = second if issubclass(first, SteadyOther) else first
+    prefix = "Steady" if plain is second else "Gaussian"
+
+    def rebuild(module: Any, protocol: Any) -> tuple[Any, ...]:
+        return _blank, (first, second), module.__getstate__()
+
+    return type(
+        f"{prefix}{plain.__name__}",
+        (first, second),
+        {"made_from": plain, "__reduce_ex__": rebuild, "__doc__": plain.__doc__},
+    )
+
+
+def _blank(first: type[nn.Module], second: type[nn.Module]) -> nn.Module:
+    kind = _derived(first, second)
+    module: nn.Module = kind.__new__(kind)
+    return module

@@ -1,0 +1,153 @@
+"""Normalisations are recognised by what they do."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from uclearn.gaussian import GaussianLayer, convert, export, survey
+from uclearn.gaussian.draws import SteadyBatchNorm
+from uclearn.gaussian.probe import feature_dim
+
+
+class LlamaNorm(nn.Module):
+    """As language models write it: no torch norm, no `normalized_shape`."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        wide = x.float()
+        wide = wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-6)
+        return self.weight * wide.to(x.dtype)
+
+
+class ChannelNorm(nn.LayerNorm):
+    """A layer norm over the channels of a picture."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        last = F.layer_norm(x.permute(0, 2, 3, 1), self.normalized_shape, self.weight, self.bias)
+        return last.permute(0, 3, 1, 2)
+
+
+class NormAct(nn.BatchNorm2d):
+    """A batch norm with its activation, as timm has it."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return F.relu(
+            F.batch_norm(
+                x, self.running_mean, self.running_var, self.weight, self.bias, self.training
+            )
+        )
+
+
+class LayerScale(nn.Module):
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        super().__init__()
+        self.gamma = nn.Parameter(torch.zeros(shape))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * self.gamma
+
+
+class Mixing(nn.Module):
+    """One number per feature, but features are mixed: no normalisation."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.scale = nn.Parameter(torch.ones(width))
+        self.register_buffer("mix", torch.randn(width, width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x @ self.mix * self.scale  # type: ignore[operator]
+
+
+@pytest.mark.parametrize(
+    ("module", "dim"),
+    [
+        (LlamaNorm(6), -1),
+        (LlamaNorm(3), -1),
+        (LlamaNorm(2), -1),
+        (ChannelNorm(6), 1),
+        (NormAct(5), 1),
+        (nn.GroupNorm(2, 6), 1),
+        (nn.PReLU(4), 1),
+        (LayerScale((6,)), -1),
+        (LayerScale((6, 1, 1)), 1),
+        (LayerScale((2, 1, 1)), 1),
+        (nn.Linear(6, 6), None),
+        (nn.Linear(6, 1, bias=False), None),
+        (Mixing(6), None),
+        (nn.PReLU(1), None),
+        (nn.Sequential(nn.LayerNorm(6)), None),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, nn.Module) else str(value),
+)
+def test_the_dimension_of_features_is_found(module: nn.Module, dim: int | None) -> None:
+    before = copy.deepcopy(module.state_dict())
+    assert feature_dim(module) == dim
+    assert all(torch.equal(before[key], value) for key, value in module.state_dict().items())
+
+
+def test_norms_of_others_are_followed_and_batch_norms_can_keep_their_statistics() -> None:
+    model = nn.Sequential(nn.Conv2d(3, 5, 3), NormAct(5), nn.Conv2d(5, 4, 1), ChannelNorm(4))
+    found = survey(model, strict=False)
+    assert found.dims == {"1": 1, "3": 1}
+    assert not found.loose
+    noisy = convert(model, sigma=0.1, strict=False)
+    norm, x = noisy.get_submodule("1"), torch.randn(2, 3, 5, 5)
+    assert isinstance(norm, SteadyBatchNorm)
+    assert isinstance(norm, NormAct)
+    norm.steady = True
+    noisy.train()(x)
+    assert not norm.running_mean.any()  # type: ignore[union-attr]
+    norm.steady = False
+    noisy.train()(x)
+    assert norm.running_mean.all()  # type: ignore[union-attr]
+    plain = export(noisy)
+    assert type(plain.get_submodule("1")) is NormAct
+    assert torch.equal(plain.eval()(x), noisy.eval()(x))
+
+
+class ScaledEmbedding(nn.Embedding):
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input) * 3
+
+
+class Renamed(nn.Linear):
+    """Nothing but a name."""
+
+
+class Standardised(nn.Conv2d):
+    """Uses its weight itself."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.conv2d(input, self.weight - self.weight.mean((1, 2, 3), keepdim=True), self.bias)
+
+
+def test_a_subclass_that_ends_up_in_its_base_has_noise_of_its_own() -> None:
+    model = nn.Sequential(ScaledEmbedding(7, 4), Renamed(4, 3))
+    noisy, words = convert(model, sigma=0.1, strict=False), torch.tensor([[1, 2, 6]])
+    for layer, kind in zip(noisy.children(), (ScaledEmbedding, Renamed), strict=True):
+        assert isinstance(layer, GaussianLayer)
+        assert isinstance(layer, kind)
+    assert torch.equal(noisy.eval()(words), model(words))
+    embedded = noisy.train().get_submodule("0")(words) - model[0](words)
+    assert 0.05 < float(embedded.detach().std()) < 0.6  # three times 0.1
+    plain = export(noisy)
+    assert [type(module) for module in plain.children()] == [ScaledEmbedding, Renamed]
+    assert torch.equal(plain(words), model(words))
+    again = pickle.loads(pickle.dumps(noisy))
+    assert torch.equal(again.eval()(words), model(words))
+
+
+def test_a_subclass_that_uses_its_weight_itself_stays_as_it_is() -> None:
+    found = survey(nn.Sequential(Standardised(3, 4, 1)), strict=False)
+    assert not found.layers
+    assert found.reasons == {"0": "a subclass of Conv2d, whose forward pass may differ"}
