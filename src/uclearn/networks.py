@@ -89,8 +89,8 @@ def has_heads(model: nn.Module) -> bool:
 
 
 def run(model: nn.Module, inputs: Any, task: int | Tensor = 0) -> Tensor:
-    """What a model answers: `model(inputs, task=task)` for a network with heads, `model(inputs)` for
-    one without."""
+    """What a model answers: `model(inputs, task=task)` for a network with heads, `model(inputs)`
+    for one without."""
     if isinstance(model, MultiHead):
         output: Tensor = model(inputs, task=task)
         return output
@@ -124,9 +124,9 @@ def answer(output: Any) -> Tensor:
     found = [part for part in parts if isinstance(part, Tensor) and part.dim() > 0]
     if not found:
         raise TaskError(
-            f"The model must put out a tensor, something with `logits`, or several tensors of which "
-            f"the first counts, got {type(output).__name__} without one. Wrap the model in a module "
-            "that returns what counts."
+            "The model must put out a tensor, something with `logits`, or several tensors of which "
+            f"the first counts, got {type(output).__name__} without one. Wrap the model in a "
+            "module that returns what counts."
         )
     return found[0]
 

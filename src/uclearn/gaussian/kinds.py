@@ -1,9 +1,8 @@
 """Which modules are known, and what each becomes.
 
-A module of exactly a known type is converted to its Gaussian version. A subclass may do anything in
-its forward pass, but it can be looked at: one that leaves the forward pass alone, or ends up in that
-of its base (`super().forward(x) * scale`), has a Gaussian version made for it. Classes made here are
-rebuilt by name when a model is copied or loaded elsewhere.
+A module of exactly a known type is converted to its Gaussian version. A subclass may do anything
+in its forward pass, but it can be looked at: one that leaves the forward pass alone, or ends up in
+that of its base (`super().forward(x) * scale`), has a Gaussian version made for it.
 """
 
 from __future__ import annotations

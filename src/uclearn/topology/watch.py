@@ -112,12 +112,14 @@ class OperationWatcher(TorchDispatchMode):
         try:
             found = rule(self.sets, call)
         except Exception as error:  # a form of the operation that its rule did not foresee
-            return self._cannot_follow(call.operation, error)
+            self._cannot_follow(call.operation, error)
+            return
         if found is None:
-            return None
+            return
         numbers = tensors_in(found)
         if [n.shape for n in numbers] != [t.shape for t in outputs]:
-            return self._cannot_follow(call.operation)
+            self._cannot_follow(call.operation)
+            return
         for tensor, number in zip(outputs, numbers, strict=True):
             self.memory.write(tensor, number)
 

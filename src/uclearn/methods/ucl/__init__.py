@@ -75,8 +75,8 @@ class UCL(DrawsWeights):
     """Hold the weights at certain nodes, leave uncertain nodes free, let go gracefully.
 
     Args:
-        model: any network; copied. Linear, Conv and Embedding layers (and what is made of them) have
-            nodes and their noise; other parameters stay exact and are held as well (`coverage`).
+        model: any network; copied. Linear, Conv and Embedding layers have nodes and their noise;
+            other parameters stay exact and are held as well (`coverage`).
         example: a small batch of inputs, to find out which nodes feed which weights (a tuple for
             several arguments).
         hold: what eq. (4) keeps: `"outputs"`, what nodes say to what they have been given (see

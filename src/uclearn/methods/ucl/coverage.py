@@ -107,8 +107,8 @@ class Coverage:
             names = few(list(self.free))
             warnings.warn(
                 f"UCL holds {self.share:.0%} of the trainable weights. Not held: {names} (named in "
-                "`plain`). Fine for the heads of single tasks; of other modules `plain` needs none: "
-                "see `method.coverage()`.",
+                "`plain`). That suits heads of single tasks; other modules need not be named: see "
+                "`method.coverage()`.",
                 stacklevel=3,
             )
 
