@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import warnings
 from typing import Any
 
@@ -10,8 +11,9 @@ import torch
 from torch import Tensor, nn
 
 import uclearn
-from uclearn.errors import UnsupportedLayerError
+from uclearn.errors import TaskError, UnsupportedLayerError
 from uclearn.gaussian import GaussianLayer
+from uclearn.methods.lwf import LwF
 from uclearn.methods.ucl import Hold
 
 HOLDS = ("outputs", "weights")
@@ -187,3 +189,89 @@ def test_problems_of_one_kind_are_one_line() -> None:
         uclearn.UCL(model, torch.zeros(1, 4))
     assert str(caught.value).count("\n") == 1
     assert "- 0, 1, 2 and 197 more (LazyLinear): has no weights yet" in str(caught.value)
+
+
+# -- precision, copies, norms of others --------------------------------------------------------
+
+
+@pytest.mark.parametrize("closed_form", [False, True])
+@pytest.mark.parametrize("hold", HOLDS)
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_uncertainties_move_and_penalties_are_finite_in_half_precision(
+    kind: torch.dtype, hold: Hold, closed_form: bool
+) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.LayerNorm(8), nn.ReLU(), nn.Linear(8, 2)).to(kind)
+    x = torch.randn(16, 4).to(kind)
+    method = uclearn.UCL(net, x[:1], hold=hold, closed_form=closed_form)
+    before = method.sigmas()["0"]
+    for _ in range(2):
+        optimizer = torch.optim.SGD(method.parameter_groups(lr=1e-3))
+        for _ in range(2):
+            loss = method.model(x).float().square().mean() + method.penalty(batch_size=16)
+            optimizer.zero_grad()
+            loss.backward()
+            method.adjust_gradients(batch_size=16)
+            optimizer.step()
+        method.end_task()
+    after = method.sigmas()["0"]
+    assert after.dtype == torch.float32
+    assert 0 < float((after - before).abs().max()) < 1e-2  # less than a step of bfloat16
+    assert bool(loss.isfinite())
+
+
+def test_a_method_that_is_shortened_later_keeps_its_uncertainties() -> None:
+    method = uclearn.UCL(nn.Sequential(nn.Linear(4, 8)), torch.zeros(1, 4)).to(torch.bfloat16)
+    layer = method.model.get_submodule("0")
+    assert isinstance(layer, GaussianLayer)
+    assert (layer.weight.dtype, layer.rho.dtype) == (torch.bfloat16, torch.float32)
+
+
+@pytest.mark.parametrize("kind", [uclearn.UCL, LwF])
+def test_a_method_can_be_saved_whole(kind: Any) -> None:
+    method, file = kind(nn.Sequential(nn.Linear(2, 2)), torch.zeros(1, 2)), io.BytesIO()
+    torch.save(method, file)
+    file.seek(0)
+    again = torch.load(file, weights_only=False)
+    again.load_state_dict(method.state_dict())
+    x = torch.randn(3, 2)
+    assert torch.equal(again.model.eval()(x), method.model.eval()(x))
+
+
+class NormAct(nn.BatchNorm2d):
+    """As timm's, which counts and averages by itself."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return super().forward(input).relu()
+
+
+def test_batch_norms_of_others_are_estimated_anew() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(2, 3, 1), NormAct(3), nn.Flatten(), nn.Linear(12, 2))
+    method = uclearn.UCL(model, torch.zeros(1, 2, 2, 2))
+    x = torch.randn(64, 2, 2, 2)
+    method.model(x)
+    with pytest.raises(TaskError, match="has batch norms, whose running statistics"):
+        method.end_task()
+    method.end_task(inputs=[x])
+    convolution, norm = method.export()[:2]  # type: ignore[index]
+    assert type(norm) is NormAct
+    assert torch.allclose(norm.running_mean, convolution(x).mean((0, 2, 3)), atol=1e-5)
+
+
+class RMSNorm(nn.Module):
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x * (x.square().mean(-1, keepdim=True) + 1e-6).rsqrt() * self.weight
+
+
+def test_a_norm_over_the_last_dimension_is_fed_by_features_not_by_words() -> None:
+    """Also where there are as many words as features."""
+    model = nn.Sequential(nn.Linear(3, 4), RMSNorm(4), nn.Linear(4, 2))
+    method = uclearn.UCL(model, torch.zeros(1, 4, 3))
+    assert method.topology.sources["1"].flatten().tolist() == [0, 1, 2, 3]
+    assert method.topology.sources["2"].flatten().tolist() == [0, 1, 2, 3]
+    assert method.coverage().by_themselves == 0

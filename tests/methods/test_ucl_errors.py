@@ -112,7 +112,7 @@ def test_a_choice_that_there_is_not(setting: str, choices: str) -> None:
 def test_a_name_in_plain_that_there_is_not() -> None:
     assert message(UnsupportedLayerError, plain=["head"]) == (
         "This model cannot be converted as it is:\n"
-        "- head: named in `plain`, but the model has no such module."
+        "- head: named in `plain`, but the model has no such module or parameter."
     )
 
 
@@ -137,11 +137,11 @@ def test_a_model_without_convertible_layers(net: nn.Module) -> None:
 
 
 def test_all_layers_that_cannot_be_handled_are_named() -> None:
-    net = nn.Sequential(nn.Linear(4, 6), nn.GRU(6, 6), nn.Bilinear(6, 6, 2))
+    net = nn.Sequential(nn.Linear(4, 6), nn.LazyLinear(6), nn.LazyConv1d(6, 2))
     with pytest.raises(UnsupportedLayerError) as caught:
         paper_ucl(net, X)
-    assert "- 1 (GRU): no Gaussian version of it is known" in str(caught.value)
-    assert "- 2 (Bilinear): no Gaussian version of it is known" in str(caught.value)
+    assert "- 1 (LazyLinear): has no weights yet" in str(caught.value)
+    assert "- 2 (LazyConv1d): has no weights yet" in str(caught.value)
 
 
 # -- the example -------------------------------------------------------------------------------

@@ -62,7 +62,8 @@ class GaussianLayer(nn.Module):
         remark = " `weight` draws the weights once per batch, `local` draws each example's outputs."
         check_choice("sampling", sampling, get_args(Sampling), remark)
         self.sampling, self.noise, self.draws = sampling, noise or Noise(), None
-        rho = torch.full((node_count(self),), softplus_inverse(sigma)).to(self.weight)
+        kind = torch.promote_types(self.weight.dtype, torch.float32)  # small steps must count
+        rho = torch.full((node_count(self),), softplus_inverse(sigma)).to(self.weight.device, kind)
         self.rho = nn.Parameter(rho)
         noisy = noisy_bias and self.bias is not None
         self.register_parameter("rho_bias", nn.Parameter(rho.clone()) if noisy else None)
@@ -115,14 +116,16 @@ class GaussianLayer(nn.Module):
             if drawn is not None:
                 return drawn
         blocks = self.blocks(self.weight)
-        drawn = sample_weight(blocks, self.over_nodes(self.sigma), self._normals_like(blocks))
+        sigma = self.over_nodes(self.sigma.to(blocks.dtype))
+        drawn = sample_weight(blocks, sigma, self._normals_like(blocks))
         return drawn if drawn.dim() == self.weight.dim() else drawn.flatten(0, 1)
 
     def _sampled_bias(self) -> Tensor | None:
         bias: Tensor | None = self.bias
         if bias is None or self.rho_bias is None:
             return bias
-        return sample_weight(bias, F.softplus(self.rho_bias), self._normals_like(bias))
+        sigma = F.softplus(self.rho_bias).to(bias.dtype)
+        return sample_weight(bias, sigma, self._normals_like(bias))
 
     def _normals_like(self, like: Tensor) -> Tensor:
         return self.noise.normals(like.shape, like.dtype, like.device)
@@ -164,6 +167,13 @@ class GaussianLayer(nn.Module):
         """(groups, rows, inputs per group): every vector of inputs that a position of the weight
         meets, all examples and places end to end."""
         raise NotImplementedError
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Any:
+        result = super()._apply(fn, recurse)
+        for rho in (self.rho, self.rho_bias):
+            if rho is not None and rho.dtype in (torch.float16, torch.bfloat16):
+                rho.data = rho.data.float()
+        return result
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
         super()._load_from_state_dict(state_dict, prefix, *others)

@@ -28,7 +28,7 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.wrapper import check_setting
-from uclearn.networks import MultiHead, run_trunk
+from uclearn.networks import MultiHead, answer, run_trunk
 from uclearn.tasks.task import Task
 
 Outputs = Literal["classes", "numbers"]
@@ -104,7 +104,7 @@ class LwF(Method):
         self.teachers = nn.ModuleList()  # none while the first task is learned, then one
         self._trunk_cache = OutputCache()
         # the module is passed in: a copy of this method must freeze its own teacher
-        self.register_load_state_dict_post_hook(lambda module, _: module._freeze())  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_freeze_after_loading)  # type: ignore[no-untyped-call]
 
     # -- the contract ----------------------------------------------------------------------
 
@@ -196,6 +196,10 @@ class LwF(Method):
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 
+def _freeze_after_loading(method: LwF, _: Any) -> None:
+    method._freeze()
+
+
 def _alike(teacher: nn.Module) -> list[list[int]]:
     """The numbers of the heads, those with as many outputs together; one head is number 0."""
     if not isinstance(teacher, MultiHead):
@@ -210,7 +214,7 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
     """(batch, outputs, heads): what these heads make of the trunk's output, in one product. Heads
     come last: probabilities along a short last dimension cost several times as much."""
     if not isinstance(network, MultiHead):
-        return cast(Tensor, shared)
+        return answer(shared)
     chosen = [cast(nn.Linear, network.heads[number]) for number in heads]
     weight = torch.stack([head.weight for head in chosen], dim=1).flatten(0, 1)
     bias = torch.stack([head.bias for head in chosen], dim=1).flatten()

@@ -191,6 +191,15 @@ def cnn() -> nn.Module:
     return net
 
 
+def repadded() -> nn.Module:
+    """A padding that was set after the layer was made."""
+    net = nn.Sequential(
+        nn.Conv2d(4, 6, 3, padding=2), nn.Tanh(), nn.Conv2d(6, 6, 2), Mean(), nn.Linear(6, 3)
+    )
+    net[0].padding, net[2].padding = (0, 1), "same"  # type: ignore[assignment]
+    return net
+
+
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
     "mlp": (
         lambda: nn.Sequential(
@@ -199,6 +208,7 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...]]] = {
         (5,),
     ),
     "cnn": (cnn, (4, 7, 6)),
+    "padding set later": (repadded, (4, 7, 6)),
     "convolution of a line": (
         lambda: nn.Sequential(
             nn.Conv1d(2, 4, 3, stride=2, dilation=2, padding=1),
@@ -415,3 +425,12 @@ def test_no_losses_at_all_are_refused() -> None:
     model, _ = built("mlp")
     with pytest.raises(TaskError, match="must yield at least one batch of the finished task"):
         fisher_diagonal(model, dict(model.named_parameters()), [])
+
+
+def test_a_loop_over_many_examples_is_told() -> None:
+    net, x = nn.Linear(2, 1), torch.randn(1100, 2)
+    computed = [net(x)[:, 0]]  # before anybody could look at the layers
+    with pytest.warns(UserWarning, match="For 2 of 2 parameters there is no closed rule"):
+        slow = importance(net, list(net.parameters()), computed, "square")
+    quick = importance(net, list(net.parameters()), (net(x)[:, 0] for _ in range(1)), "square")
+    assert all(map(torch.allclose, slow, quick))

@@ -48,9 +48,20 @@ def linear_bias(layer: nn.Linear, input: Tensor, gradient: Tensor, groups: int) 
 
 def conv_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
     """(groups, out, in / layer.groups, *kernel)."""
-    mode = "constant" if layer.padding_mode == "zeros" else layer.padding_mode
-    padded = F.pad(input, layer._reversed_padding_repeated_twice, mode=mode)
+    if layer.padding_mode == "zeros":
+        padded = F.pad(input, _zeros_around(layer))
+    else:
+        padded = F.pad(input, layer._reversed_padding_repeated_twice, mode=layer.padding_mode)
     return _correlate(layer, gradient, padded, groups)
+
+
+def _zeros_around(layer: Any) -> list[int]:
+    """As the convolution reads them when it runs: `padding` may have been set since it was made."""
+    if isinstance(layer.padding, str):
+        same = layer.padding == "same"
+        total = [g * (k - 1) * same for g, k in zip(layer.dilation, layer.kernel_size, strict=True)]
+        return [side for t in reversed(total) for side in (t // 2, t - t // 2)]
+    return [size for size in reversed(layer.padding) for _ in range(2)]
 
 
 def transposed_conv_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:

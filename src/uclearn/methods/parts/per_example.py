@@ -16,6 +16,7 @@ group instead: as exact, but as slow as a loop.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Literal, NamedTuple
 
@@ -30,6 +31,8 @@ Measure = Literal["square", "absolute"]
 
 BUDGET = 1 << 18
 """Numbers made at a time for the gradients of single examples: they stay in a core's cache."""
+SLOW = 1000
+"""Groups that are differentiated alone before somebody is told."""
 PASSES = 16
 """Groups that are differentiated at a time where no rule helps."""
 
@@ -100,6 +103,7 @@ class _Gauge:
         on_cpu = all(parameter.device.type == "cpu" for parameter in parameters)
         self.budget = BUDGET if on_cpu else 64 * BUDGET  # elsewhere few large kernels
         self.examples = 0
+        self.one_by_one = 0  # groups that were differentiated alone
 
     def add(self, losses: Tensor, parts: Sequence[list[GradientPart] | None]) -> None:
         """Take in a batch of losses, (batch,), and what makes up its gradients."""
@@ -152,6 +156,19 @@ class _Gauge:
             )
             for index, gradients in zip(indices, sums, strict=True):
                 self._take(index, gradients.detach(), piece)
+            self._tell_if_slow(piece.groups, len(indices))
+
+    def _tell_if_slow(self, groups: int, parameters: int) -> None:
+        before, self.one_by_one = self.one_by_one, self.one_by_one + groups
+        if before < SLOW <= self.one_by_one:
+            warnings.warn(
+                f"For {parameters} of {len(self.parameters)} parameters there is no closed rule, so "
+                "that each example is differentiated alone: that takes as long as training with "
+                "batches of 1. Pass `losses` as a function that computes them when it is called, "
+                "not a list; average a few examples (EWC: `fisher_batch=20`, MAS: "
+                "`per_sample=False`); or name the modules in `plain`.",
+                stacklevel=2,
+            )
 
     def _take(self, index: int, sums: Tensor, span: Span) -> None:
         """Measure (groups, *shape) summed gradients, but for a group that is not complete."""

@@ -228,7 +228,7 @@ class UCL(DrawsWeights):
         self.statistics = RunningStatistics(self.model, batch_norm)
         self._guard = ModuleGuard(self, {**self._layers, **self._norms})
         # the hook is handed its module: a copy of this method must not reach back to it
-        self.register_load_state_dict_post_hook(lambda method, _: method._restore())  # type: ignore[no-untyped-call]
+        self.register_load_state_dict_post_hook(_restore_after_loading)  # type: ignore[no-untyped-call]
         self._tighten()
 
     # -- the contract ----------------------------------------------------------------------
@@ -417,6 +417,10 @@ class UCL(DrawsWeights):
         if hasattr(self, "_guard"):
             self._tighten()  # what was worked out lives where the weights live
         return result
+
+
+def _restore_after_loading(method: UCL, _: Any) -> None:
+    method._restore()
 
 
 def _start(

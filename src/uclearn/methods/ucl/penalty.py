@@ -219,9 +219,11 @@ class OutputAnchor(GaussianAnchor):
         trained = [each for each in (weight, bias) if each is not None and each.requires_grad]
         if given is None or not trained:
             return None
-        moved = layer.inputs_last(weight) - layer.inputs_last(self.weight)
+        moved = layer.inputs_last(_exact(weight)) - layer.inputs_last(_exact(self.weight))
         moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
-        moved_bias = None if bias is None else (bias - self.bias).view_as(self._node)
+        moved_bias = None
+        if bias is not None:
+            moved_bias = (_exact(bias) - _exact(self.bias)).view_as(self._node)
         drift = (Moved(moved, moved_bias), given, self._node * scale)
         if valued:
             value, pull = output_drift(*drift)
@@ -229,7 +231,7 @@ class OutputAnchor(GaussianAnchor):
             value, pull = moved.new_zeros(()), output_gradient(*drift)
         gradients = [self._as_stored(pull.weight)] if weight.requires_grad else []
         if pull.bias is not None and bias.requires_grad:
-            gradients.append(pull.bias.flatten())
+            gradients.append(pull.bias.flatten().to(bias.dtype))
         return Term(trained, value, gradients)
 
     @torch.no_grad()
@@ -245,7 +247,7 @@ class OutputAnchor(GaussianAnchor):
         stored = torch.empty_like(self.layer.weight)
         view = self.layer.inputs_last(stored)
         if gradient.numel() == gradient.shape[1] * gradient.shape[3] and view.is_contiguous():
-            return gradient.reshape(stored.shape)  # rows are nodes, as they are
+            return gradient.reshape(stored.shape).to(stored.dtype)  # rows are nodes, as they are
         view.copy_(gradient.reshape(view.shape))
         return stored
 
@@ -326,9 +328,10 @@ class UCLPenalty:
             return
         for parameters, mean, anchor, grip in self._pulled():
             if len(parameters) == 1:
-                target = gradient_of(parameters[0]).view_as(mean)
-                add_hold_gradient(target, mean, anchor, grip, scale)
-                continue
+                target = gradient_of(parameters[0])
+                if target.dtype == mean.dtype:
+                    add_hold_gradient(target.view_as(mean), mean, anchor, grip, scale)
+                    continue
             gradient = torch.zeros_like(mean)
             add_hold_gradient(gradient, mean, anchor, grip, scale)
             _add(gradient, parameters)
@@ -444,7 +447,7 @@ def _one_by_one(
         if (parameter := each.parameter).requires_grad:
             blocks = each.held_by.blocks
             assert each.grip is not None
-            yield [parameter], blocks(parameter), blocks(each.anchor), each.grip
+            yield [parameter], blocks(_exact(parameter)), blocks(_exact(each.anchor)), each.grip
 
 
 def _grip_on_all(anchored: list[AnchoredParameter]) -> Grip:
@@ -460,14 +463,19 @@ def _grip_on_all(anchored: list[AnchoredParameter]) -> Grip:
 
 def _end_to_end(tensors: Sequence[Tensor]) -> Tensor:
     whole: Tensor = _flatten_dense_tensors(tensors)
-    return whole
+    return _exact(whole)
+
+
+def _exact(tensor: Tensor) -> Tensor:
+    """In single precision at least: squares of small differences are lost in half of it."""
+    return tensor.to(torch.promote_types(tensor.dtype, torch.float32))
 
 
 def _split(whole: Tensor, parameters: Sequence[Tensor]) -> Sequence[Tensor]:
     if len(parameters) == 1:
-        return [whole.view_as(parameters[0])]
+        return [whole.view_as(parameters[0]).to(parameters[0].dtype)]
     parts: Sequence[Tensor] = _unflatten_dense_tensors(whole, parameters)
-    return parts
+    return [part.to(own.dtype) for part, own in zip(parts, parameters, strict=True)]
 
 
 def _add(gradient: Tensor, parameters: Sequence[nn.Parameter]) -> None:
