@@ -194,7 +194,7 @@ def cnn() -> nn.Module:
 def repadded() -> nn.Module:
     """A padding that was set after the layer was made."""
     net = nn.Sequential(
-        nn.Conv2d(4, 6, 3, padding=2), nn.Tanh(), nn.Conv2d(6, 6, 2), Mean(), nn.Linear(6, 3)
+        nn.Conv2d(4, 6, 3, padding=2), nn.Tanh(), nn.Conv2d(6, 6, 3), Mean(), nn.Linear(6, 3)
     )
     net[0].padding, net[2].padding = (0, 1), "same"  # type: ignore[assignment]
     return net

@@ -162,8 +162,8 @@ class _Gauge:
         before, self.one_by_one = self.one_by_one, self.one_by_one + groups
         if before < SLOW <= self.one_by_one:
             warnings.warn(
-                f"For {parameters} of {len(self.parameters)} parameters there is no closed rule, so "
-                "that each example is differentiated alone: that takes as long as training with "
+                f"For {parameters} of {len(self.parameters)} parameters there is no closed rule, "
+                "so that each example is differentiated alone: that takes as long as training with "
                 "batches of 1. Pass `losses` as a function that computes them when it is called, "
                 "not a list; average a few examples (EWC: `fisher_batch=20`, MAS: "
                 "`per_sample=False`); or name the modules in `plain`.",
