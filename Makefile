@@ -75,7 +75,7 @@ constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
 	build/constraints/bin/pip install --quiet hatchling editables "$$(grep '^torch==' constraints.txt)"
-	build/constraints/bin/pip install --quiet --no-build-isolation --editable ".[all]"
+	build/constraints/bin/pip install --quiet --no-build-isolation --editable ".[all,zoo]"
 	grep '^#' constraints.txt > build/constraints.txt
 	build/constraints/bin/pip freeze --all --exclude-editable | grep -v '^pip==' \
 		| sed 's/+cpu$$//' | LC_ALL=C sort -f >> build/constraints.txt
