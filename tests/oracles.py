@@ -36,7 +36,7 @@ def joins(layer: nn.Module) -> Iterator[Join]:
             yield Join(index, node=first, source=second)
         elif isinstance(layer, nn.Embedding):  # a linear layer on one-hot words, stored transposed
             yield Join(index, node=second, source=first)
-        elif isinstance(layer, nn.ConvTranspose2d):
+        elif isinstance(layer, nn.ConvTranspose1d | nn.ConvTranspose2d | nn.ConvTranspose3d):
             group = first // (layer.in_channels // layer.groups)
             node = group * (layer.out_channels // layer.groups) + second
             yield Join(index, node=node, source=first)

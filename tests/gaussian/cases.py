@@ -76,6 +76,8 @@ CONVOLUTIONS = [
     Case("conv3d", lambda: nn.Conv3d(2, 2, 2, padding=(0, 1, 0)), (2, 2, 2, 2, 3)),
     Case("conv3d-groups", lambda: nn.Conv3d(2, 4, (1, 2, 2), groups=2), (2, 2, 2, 3, 2)),
     Case("transposed", lambda: nn.ConvTranspose2d(3, 2, 2), (2, 3, 2, 2)),
+    Case("transposed-line", lambda: nn.ConvTranspose1d(2, 4, 2, stride=2, groups=2), (2, 2, 3)),
+    Case("transposed-room", lambda: nn.ConvTranspose3d(2, 2, (1, 2, 2)), (1, 2, 2, 2, 2)),
     Case(
         "transposed-stride-output-padding",
         lambda: nn.ConvTranspose2d(2, 3, 3, stride=2, padding=1, output_padding=1),

@@ -10,9 +10,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uclearn.gaussian import GaussianLayer, convert, export, survey
+from uclearn import UCL
+from uclearn.gaussian import GaussianLayer, Noise, Sampling, convert, export, survey
 from uclearn.gaussian.draws import SteadyBatchNorm
+from uclearn.gaussian.kinds import OF_OTHERS
 from uclearn.gaussian.probe import feature_dim
+from uclearn.methods.ucl import Hold
 
 
 class LlamaNorm(nn.Module):
@@ -147,7 +150,64 @@ def test_a_subclass_that_ends_up_in_its_base_has_noise_of_its_own() -> None:
     assert torch.equal(again.eval()(words), model(words))
 
 
-def test_a_subclass_that_uses_its_weight_itself_stays_as_it_is() -> None:
-    found = survey(nn.Sequential(Standardised(3, 4, 1)), strict=False)
-    assert not found.layers
-    assert found.reasons == {"0": "a subclass of Conv2d, whose forward pass may differ"}
+def test_a_subclass_that_uses_its_weight_itself_is_given_a_drawn_one() -> None:
+    torch.manual_seed(0)
+    model, x = nn.Sequential(Standardised(3, 4, 2)), torch.randn(5, 3, 4, 4)
+    noisy = convert(model, sigma=0.1, strict=False, noise=Noise(1, kind="fresh"))
+    layer = noisy.get_submodule("0")
+    assert isinstance(layer, GaussianLayer)
+    assert torch.equal(noisy.eval()(x), model(x))
+    normals = Noise(1, kind="fresh").normals(layer.weight.shape)
+    by_hand = Standardised(3, 4, 2)
+    by_hand.weight.data = model[0].weight.data + 0.1 * normals
+    by_hand.bias = model[0].bias
+    assert torch.allclose(noisy.train()(x), by_hand(x), atol=1e-6)
+    assert isinstance(layer._parameters["weight"], nn.Parameter)
+    noisy(x).square().sum().backward()
+    assert layer.rho.grad is not None
+    assert bool(layer.rho.grad.any())
+    assert type(export(noisy).get_submodule("0")) is Standardised
+
+
+class InOut(nn.Module):
+    """As GPT-2's Conv1D: the weight is (in, out)."""
+
+    def __init__(self, nf: int, nx: int) -> None:
+        super().__init__()
+        self.nf, self.nx = nf, nx
+        self.weight, self.bias = nn.Parameter(torch.randn(nx, nf)), nn.Parameter(torch.randn(nf))
+
+    def forward(self, x: Tensor) -> Tensor:
+        flat = torch.addmm(self.bias, x.view(-1, x.size(-1)), self.weight)
+        return flat.view(*x.size()[:-1], self.nf)
+
+
+@pytest.mark.parametrize("hold", ["outputs", "weights"])
+@pytest.mark.parametrize("sampling", ["local", "weight"])
+def test_a_weight_that_is_stored_the_other_way_round_is_held_as_any_linear_layer(
+    hold: Hold, sampling: Sampling, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{InOut.__module__}.{InOut.__qualname__}"
+    monkeypatch.setitem(OF_OTHERS, name, OF_OTHERS["transformers.pytorch_utils.Conv1D"])
+    torch.manual_seed(0)
+    there, usual, x = InOut(3, 4), nn.Linear(4, 3), torch.randn(6, 2, 4)
+    usual.weight.data, usual.bias.data = there.weight.data.t().contiguous(), there.bias.data
+    penalties, strengths = [], []
+    for layer in (there, usual):
+        model = nn.Sequential(layer, nn.Tanh(), nn.Linear(3, 2))
+        model[2].weight.data.fill_(0.1)
+        method = UCL(model, x, hold=hold, sampling=sampling, beta=0.1)
+        first = method.model.get_submodule("0")
+        assert isinstance(first, GaussianLayer)
+        method.model(x).square().sum().backward()
+        assert first.rho.grad is not None
+        with torch.no_grad():
+            first.rho.copy_(torch.tensor([-3.0, -2.0, -1.0]))
+        method.end_task(inputs=[x])
+        with torch.no_grad():
+            first.weight.mul_(1.1)
+            first.bias.add_(0.1)
+        penalties.append(float(method.penalty(batch_size=1).detach()))
+        strengths.append(method.topology.sources["2"].tolist())
+    assert penalties[0] == pytest.approx(penalties[1], rel=1e-5)
+    assert strengths[0] == strengths[1]

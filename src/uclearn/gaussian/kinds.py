@@ -2,7 +2,8 @@
 
 A module of exactly a known type is converted to its Gaussian version. A subclass may do anything
 in its forward pass, but it can be looked at: one that leaves the forward pass alone, or ends up in
-that of its base (`super().forward(x) * scale`), has a Gaussian version made for it.
+that of its base (`super().forward(x) * scale`), has a Gaussian version made for it; any other is
+called with a drawn weight in place of its own.
 """
 
 from __future__ import annotations
@@ -22,13 +23,16 @@ from uclearn.gaussian.draws import (
     SteadyOther,
 )
 from uclearn.gaussian.layers import GaussianLayer
+from uclearn.gaussian.others import DrawsBeforeUse, GaussianInOut
 
 GAUSSIAN: dict[type[nn.Module], type[GaussianLayer]] = {
     nn.Linear: gaussian.GaussianLinear,
     nn.Conv1d: gaussian.GaussianConv1d,
     nn.Conv2d: gaussian.GaussianConv2d,
     nn.Conv3d: gaussian.GaussianConv3d,
+    nn.ConvTranspose1d: gaussian.GaussianConvTranspose1d,
     nn.ConvTranspose2d: gaussian.GaussianConvTranspose2d,
+    nn.ConvTranspose3d: gaussian.GaussianConvTranspose3d,
     nn.Embedding: gaussian.GaussianEmbedding,
 }
 STEADY: dict[type[nn.Module], type[nn.Module]] = {
@@ -36,6 +40,10 @@ STEADY: dict[type[nn.Module], type[nn.Module]] = {
     nn.BatchNorm2d: SteadyBatchNorm2d,
     nn.BatchNorm3d: SteadyBatchNorm3d,
 }
+OF_OTHERS: dict[str, type[GaussianLayer]] = {
+    "transformers.pytorch_utils.Conv1D": GaussianInOut,
+}
+"""Layers of packages that are not imported here, and the mixin that makes them Gaussian."""
 NORMS: dict[type[nn.Module], int | None] = dict.fromkeys(
     (
         *STEADY,
@@ -88,8 +96,15 @@ def gaussian_version(kind: type[nn.Module]) -> type[GaussianLayer] | None:
         return kind
     if kind in GAUSSIAN:
         return GAUSSIAN[kind]
+    mixin = OF_OTHERS.get(f"{kind.__module__}.{kind.__qualname__}")
+    if mixin is not None:
+        return derived(kind, mixin, kind)
     base = base_of(kind)
-    return _derived(kind, GAUSSIAN[base]) if base is not None and _defers(kind, base) else None
+    if base is None or hasattr(kind, "parametrizations"):
+        return None
+    if _defers(kind, base):
+        return derived(kind, kind, GAUSSIAN[base])
+    return derived(kind, DrawsBeforeUse, kind, GAUSSIAN[base])
 
 
 def base_of(kind: type[nn.Module]) -> type[nn.Module] | None:
@@ -101,7 +116,7 @@ def steady_version(kind: type[nn.Module]) -> type[nn.Module]:
     """What a normalisation becomes: batch norms must be able to keep their statistics."""
     if kind in STEADY or not issubclass(kind, _BatchNorm) or kind in STEADY.values():
         return STEADY.get(kind, kind)
-    return kind if issubclass(kind, SteadyOther) else _derived(SteadyOther, kind)
+    return kind if issubclass(kind, SteadyOther) else derived(kind, SteadyOther, kind)
 
 
 def plain_version(kind: type[nn.Module]) -> type[nn.Module]:
@@ -129,22 +144,24 @@ def _calls_super(code: Any, name: str) -> bool:
 
 
 @functools.cache
-def _derived(first: type[nn.Module], second: type[nn.Module]) -> Any:
-    """A class of both; the plain one of them is what it was made from."""
-    plain = second if issubclass(first, SteadyOther) else first
-    prefix = "Steady" if plain is second else "Gaussian"
+def derived(plain: type[nn.Module], *bases: type[nn.Module]) -> Any:
+    """A class made of others, which remembers what it was made from.
+
+    Args:
+        plain: what a converted module came from.
+        bases: of the class, `plain` among them.
+    """
+    prefix = "Gaussian" if any(issubclass(base, GaussianLayer) for base in bases) else "Steady"
 
     def rebuild(module: Any, protocol: Any) -> tuple[Any, ...]:
-        return _blank, (first, second), module.__getstate__()
+        return _blank, (plain, *bases), module.__getstate__()
 
-    return type(
-        f"{prefix}{plain.__name__}",
-        (first, second),
-        {"made_from": plain, "__reduce_ex__": rebuild, "__doc__": plain.__doc__},
-    )
+    # classes are made anew where a module is loaded: by the names of those that it is made of
+    members = {"made_from": plain, "__reduce_ex__": rebuild, "__doc__": plain.__doc__}
+    return type(f"{prefix}{plain.__name__}", bases, members)
 
 
-def _blank(first: type[nn.Module], second: type[nn.Module]) -> nn.Module:
-    kind = _derived(first, second)
+def _blank(*classes: type[nn.Module]) -> nn.Module:
+    kind = derived(*classes)
     module: nn.Module = kind.__new__(kind)
     return module

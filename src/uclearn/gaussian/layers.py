@@ -352,8 +352,8 @@ class GaussianConv3d(_GaussianConv, nn.Conv3d):
     """A convolution over three dimensions; one sigma per output channel."""
 
 
-class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
-    """A transposed convolution; `weight` is (in, out per group, height, width)."""
+class _GaussianConvTranspose(_GaussianConv):
+    """Transposed convolutions; `weight` is (in, out per group, kernel...)."""
 
     nodes_first = False
 
@@ -362,11 +362,11 @@ class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
         return super().forward(input, output_size)
 
     def over_nodes(self, values: Tensor) -> Tensor:
-        """(1, out, 1, 1), with groups (groups, 1, out per group, 1, 1)."""
+        """(1, out, 1...), with groups (groups, 1, out per group, 1...)."""
         return super().over_sources(values)
 
     def over_sources(self, values: Tensor) -> Tensor:
-        """(in, 1, 1, 1), with groups (groups, in per group, 1, 1, 1)."""
+        """(in, 1, 1...), with groups (groups, in per group, 1, 1...)."""
         return super().over_nodes(values)
 
     def inputs_last(self, weight: Tensor) -> Tensor:
@@ -378,27 +378,43 @@ class GaussianConvTranspose2d(_GaussianConv, nn.ConvTranspose2d):
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any
     ) -> Tensor:
         """The transposed convolution; `others` may hold the wanted output size."""
-        return F.conv_transpose2d(
+        dims = len(self.kernel_size)
+        convolve = (F.conv_transpose1d, F.conv_transpose2d, F.conv_transpose3d)[dims - 1]
+        output: Tensor = convolve(
             input,
             weight,
             bias,
             self.stride,
-            self.padding,  # type: ignore[arg-type]
+            self.padding,
             self._extra_padding(input, *others),
             self.groups,
             self.dilation,
         )
+        return output
 
     def _extra_padding(self, input: Tensor, *others: Any) -> list[int]:
-        return self._output_padding(
+        padding: list[int] = self._output_padding(  # type: ignore[operator]
             input,
             others[0] if others else None,
-            self.stride,  # type: ignore[arg-type]
-            self.padding,  # type: ignore[arg-type]
-            self.kernel_size,  # type: ignore[arg-type]
-            2,
-            self.dilation,  # type: ignore[arg-type]
+            self.stride,
+            self.padding,
+            self.kernel_size,
+            len(self.kernel_size),
+            self.dilation,
         )
+        return padding
+
+
+class GaussianConvTranspose1d(_GaussianConvTranspose, nn.ConvTranspose1d):
+    """A transposed convolution over one dimension; one sigma per output channel."""
+
+
+class GaussianConvTranspose2d(_GaussianConvTranspose, nn.ConvTranspose2d):
+    """A transposed convolution over two dimensions; one sigma per output channel."""
+
+
+class GaussianConvTranspose3d(_GaussianConvTranspose, nn.ConvTranspose3d):
+    """A transposed convolution over three dimensions; one sigma per output channel."""
 
 
 def softplus_inverse(sigma: float) -> float:

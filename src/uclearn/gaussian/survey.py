@@ -142,7 +142,7 @@ class _Look:
     def _sort_learned(self, name: str, module: nn.Module) -> None:
         reason = _refusal(module, self.strict)
         if name in self.loose:
-            reason = "its weights are used without calling it"
+            reason = "its weights are used without calling it, or its inputs are not what they seem"
         if reason is None:
             self.found.layers[name] = module
         elif self.strict:

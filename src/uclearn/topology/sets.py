@@ -116,6 +116,10 @@ class SetsInMemory:
             storage = tensor.untyped_storage()
             table = self._sets.blank((storage.nbytes() // _unit(tensor),))
             self._tables[address(tensor)] = (storage, table)
+        for dim, (size, step) in enumerate(zip(tensor.shape, tensor.stride(), strict=True)):
+            if step == 0 and size > 1:  # one place for all of them
+                numbers = self._sets.merge(numbers, (dim,), keepdim=True)
+                tensor = tensor.narrow(dim, 0, 1)
         self._place(tensor).copy_(numbers.unsqueeze(-1) if tensor.is_complex() else numbers)
 
     def _place(self, tensor: Tensor) -> Tensor:

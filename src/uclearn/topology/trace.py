@@ -45,6 +45,8 @@ class Topology:
     """Layers that the example does not reach."""
     outside: frozenset[str] = frozenset()
     """Layers whose weights are used outside of them."""
+    strange: frozenset[str] = frozenset()
+    """Layers that are given or put out something else than their kind does."""
 
     def nodes(self, name: str) -> slice:
         """Where layer `name`'s nodes stand in the numbering.
@@ -129,6 +131,7 @@ def trace(
         dict(operations.lost),
         unreached,
         frozenset(operations.outside),
+        frozenset(watcher.strange),
     )
 
 

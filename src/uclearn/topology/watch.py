@@ -25,7 +25,7 @@ def node_dim(layer: nn.Module) -> int:
 
 def node_count(layer: nn.Module) -> int:
     """How many nodes a layer makes: output features, channels or embedding dimensions."""
-    for attribute in ("out_features", "out_channels", "embedding_dim"):
+    for attribute in ("out_features", "out_channels", "embedding_dim", "nf"):
         if hasattr(layer, attribute):
             return int(getattr(layer, attribute))
     raise UnsupportedLayerError(
@@ -36,7 +36,7 @@ def node_count(layer: nn.Module) -> int:
 
 def feature_count(layer: nn.Module) -> int:
     """How many input features a layer has, or a normalisation."""
-    for attribute in ("in_features", "in_channels", "num_embeddings"):
+    for attribute in ("in_features", "in_channels", "num_embeddings", "nx"):
         if hasattr(layer, attribute):
             return int(getattr(layer, attribute))
     return max((p.numel() for p in layer.parameters()), default=1)
@@ -196,6 +196,8 @@ class ModuleWatcher:
         )
         self._sets, self._memory = self.operations.sets, self.operations.memory
         self._arrived: dict[str, Tensor] = {}
+        self.strange: set[str] = set()
+        """Layers that are given or put out something else than their kind does."""
         self.swallowed: set[int] = set()
         """The nodes that enter opaque modules."""
 
@@ -264,6 +266,9 @@ class ModuleWatcher:
         self, name: str, module: nn.Module, given: list[Any], output: Tensor
     ) -> Tensor:
         dim, input = node_dim(module), given[0]
+        if not self.strict and not _fits(module, input, output):
+            self.strange.add(name)
+            return output
         if isinstance(module, nn.Embedding):  # indices are inputs of the network
             self._arrived[name] = self._sets.blank((module.num_embeddings,))
         else:
@@ -300,6 +305,17 @@ class ModuleWatcher:
         earlier = self._arrived.get(name)  # a layer used twice is fed by both uses
         features = features if earlier is None else self._sets.union(earlier, features)
         self._arrived[name] = features.clone()  # the tensor may yet change in place
+
+
+def _fits(layer: nn.Module, input: Any, output: Any) -> bool:
+    """Whether a layer is given and puts out what its kind does: somebody's subclass may not."""
+    dim = node_dim(layer)
+    wanted = [(output, node_count(layer))]
+    if not isinstance(layer, nn.Embedding):
+        wanted.append((input, feature_count(layer)))
+    return all(
+        isinstance(t, Tensor) and t.dim() >= -dim and t.shape[dim] == size for t, size in wanted
+    )
 
 
 def _feature_dims(norm: nn.Module, input: Tensor) -> Iterable[int]:

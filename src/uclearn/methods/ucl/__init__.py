@@ -340,7 +340,8 @@ class UCL(DrawsWeights):
         found = survey(model, plain, strict=False)
         require_convertible(found)
         topology = follow(model, example, found)
-        return tuple(topology.outside & topology.unreached & found.layers.keys())
+        apart = (topology.outside & topology.unreached) | topology.strange
+        return tuple(apart & found.layers.keys())
 
     def _trace(self, example: Any) -> Topology:
         return follow(self.model, example, self._found)

@@ -87,15 +87,19 @@ class Coverage:
             for place, _, own in found.loose_parameters()
             for name in own
         }
+        aliases: dict[int, list[str]] = {}
+        for name, parameter in model.named_parameters(remove_duplicate=False):
+            aliases.setdefault(id(parameter), []).append(name)
+        parameters = dict(model.named_parameters())
         by_nodes = by_themselves = 0
         free: dict[str, tuple[int, str]] = {}
         for name, size in sizes.items():
-            owner = name.rpartition(".")[0]
+            names = aliases[id(parameters[name])]  # of tied weights all of them
             if name in found.free:
                 free[name] = (size, "named in `plain`")
-            elif owner in with_nodes:
+            elif any(each.rpartition(".")[0] in with_nodes for each in names):
                 by_nodes += size
-            elif name in loose:
+            elif any(each in loose for each in names):
                 by_themselves += size
             else:
                 free[name] = (size, "below a module named in `plain`")
