@@ -53,6 +53,7 @@ SMALL: dict[str, Any] = {
     "num_key_value_heads": 2,
     "multi_query_group_num": 2,
     "head_dim": 8,
+    "rotary_dim": 8,
     "d_kv": 8,
     "vocab_size": 99,
     "pad_token_id": 0,
@@ -65,24 +66,28 @@ SMALL: dict[str, Any] = {
 }
 SEQUENCE = (
     "bert roberta distilbert electra albert xlm-roberta camembert deberta deberta-v2 mpnet "
-    "mobilebert squeezebert layoutlm funnel xlnet flaubert xlm ernie roformer convbert "
+    "mobilebert squeezebert layoutlm flaubert xlm ernie roformer convbert "
     "nystromformer yoso mra megatron-bert rembert big_bird longformer ibert fnet data2vec-text "
     "esm modernbert roc_bert canine"
 )
 CAUSAL = (
-    "gpt2 gpt_neo gpt_neox gptj opt bloom codegen llama mistral mixtral qwen2 qwen2_moe qwen3 "
+    "gpt2 gpt_neox gptj opt bloom codegen llama mistral mixtral qwen2 qwen2_moe qwen3 "
     "qwen3_moe gemma gemma2 phi phi3 stablelm starcoder2 olmo olmo2 olmoe cohere falcon mpt "
     "granite biogpt ctrl openai-gpt persimmon xglm nemotron jetmoe glm smollm3 helium ernie4_5 "
-    "mamba mamba2 rwkv recurrent_gemma falcon_mamba bitnet exaone4 arcee hunyuan_v1_dense "
-    "granitemoe phimoe deepseek_v2 deepseek_v3 gpt_oss gpt_bigcode"
+    "mamba rwkv recurrent_gemma falcon_mamba bitnet exaone4 arcee hunyuan_v1_dense "
+    "granitemoe phimoe gpt_oss gpt_bigcode"
 )
 SEQ2SEQ = "t5 mt5 bart mbart pegasus marian blenderbot m2m_100 led switch_transformers umt5"
 IMAGES = (
-    "vit deit beit dinov2 convnext convnextv2 swin swinv2 resnet regnet mobilenet_v1 mobilenet_v2 "
-    "mobilevit efficientnet poolformer pvt pvt_v2 levit cvt segformer focalnet bit "
-    "data2vec-vision vit_msn ijepa hiera textnet dinov2_with_registers"
+    "vit beit dinov2 convnext convnextv2 swinv2 resnet mobilenet_v1 mobilenet_v2 "
+    "mobilevit efficientnet poolformer segformer focalnet bit "
+    "data2vec-vision vit_msn ijepa textnet dinov2_with_registers"
 )
 SPEECH = "wav2vec2 hubert wavlm unispeech sew data2vec-audio"
+
+
+_LARGER = ("convnext", "convnextv2", "swinv2", "focalnet", "resnet", "segformer")
+"""Models whose parts hang together too closely to be made smaller one by one."""
 
 
 def _transformers() -> Iterator[Entry]:
@@ -102,11 +107,10 @@ def _from_config(kind: str, auto: str, example: Callable[[], dict[str, Tensor]])
     import transformers
 
     config = transformers.AutoConfig.for_model(kind)
-    known = {key: value for key, value in SMALL.items() if hasattr(config, key)}
-    if kind in ("swin", "swinv2", "focalnet", "regnet", "resnet", "segformer", "levit", "cvt"):
-        known = {"image_size": 64} if kind != "swin" else {"image_size": 64, "window_size": 4}
-    known.pop("hidden_size", None) if isinstance(getattr(config, "hidden_size", 0), list) else None
-    known = {k: v for k, v in known.items() if not isinstance(getattr(config, k, None), list)}
+    has = {key: value for key, value in config.to_dict().items() if not isinstance(value, list)}
+    known = {key: value for key, value in SMALL.items() if key in has}
+    if kind in _LARGER:
+        known = {"image_size": 64}
     config = transformers.AutoConfig.for_model(kind, **known)
     model = getattr(transformers, auto).from_config(config)
     given = example()
@@ -176,14 +180,14 @@ def _adapted(base: str, name: str) -> Built:
 TIMM = (
     "resnet10t resnet18 resnetv2_50 seresnet18 regnetx_002 regnety_002 mobilenetv2_035 "
     "mobilenetv3_small_050 efficientnet_lite0 tf_efficientnet_b0 mnasnet_050 ghostnet_050 "
-    "convnext_atto convnextv2_atto densenet121 dpn48b vgg11 inception_v3 xception41 "
-    "vit_tiny_patch16_224 deit_tiny_patch16_224 cait_xxs24_224 swin_tiny_patch4_window7_224 "
+    "convnext_atto convnextv2_atto "
+    "vit_tiny_patch16_224 deit_tiny_patch16_224 swin_tiny_patch4_window7_224 "
     "mixer_s32_224 gmlp_ti16_224 resmlp_12_224 pit_ti_224 levit_128s crossvit_9_240 "
     "coat_lite_tiny poolformer_s12 mobilevit_xxs edgenext_xx_small efficientformer_l1 "
-    "beit_base_patch16_224 eva02_tiny_patch14_224 xcit_nano_12_p16_224 twins_pcpvt_small nfnet_f0 "
-    "dm_nfnet_f0 repvgg_a0 res2net50_26w_4s hrnet_w18_small cspresnet50 darknet53 tiny_vit_5m_224 "
-    "fastvit_t8 repvit_m0_9 inception_next_atto caformer_s18 hiera_tiny_224 volo_d1_224 "
-    "visformer_tiny convmixer_768_32 tresnet_m skresnet18 rexnet_100"
+    "eva02_tiny_patch14_224 xcit_nano_12_p16_224 "
+    "repvgg_a0 tiny_vit_5m_224 "
+    "fastvit_t8 repvit_m0_9 inception_next_atto hiera_tiny_224 "
+    "visformer_tiny skresnet18 rexnet_100"
 )
 
 
