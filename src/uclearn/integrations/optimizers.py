@@ -1,0 +1,59 @@
+"""A method that follows an optimiser, whoever calls it.
+
+The penalty's gradient is added right before each move, once, whatever led to it: micro-batches
+that were added up, a loss that was scaled for half precision (a move that a scaler skips is skipped
+here, too), processes whose gradients were averaged. So a trainer needs to know nothing of it.
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from torch.optim import Optimizer
+
+from uclearn.errors import SettingError
+from uclearn.methods.contract import Method
+from uclearn.methods.parts.wrapper import Wrapper, innermost
+
+
+def attach(method: Method, optimizer: Optimizer, batch_size: int) -> None:
+    """From now on each move of `optimizer` is held back by `method`; the loss needs no penalty.
+
+    Args:
+        method: UCL, EWC, SI, MAS, RWalk or VCL: one whose penalty has a closed form. It is switched
+            to it (`closed_form`).
+        optimizer: of `method.parameter_groups(lr)`; each task has its own.
+        batch_size: the examples behind one move, over all micro-batches and processes.
+
+    >>> import torch, uclearn
+    >>> method = uclearn.UCL(torch.nn.Linear(2, 1), torch.zeros(1, 2))
+    >>> optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))
+    >>> attach(method, optimizer, batch_size=8)
+    >>> method.model(torch.ones(8, 2)).square().mean().backward()
+    >>> optimizer.step()
+    """
+    inner = innermost(method)
+    if "closed_form" not in inspect.signature(type(inner).__init__).parameters:
+        raise SettingError(
+            f"`method` must have a penalty in closed form, and {type(inner).__name__} has none: "
+            "its penalty depends on the batch. Add `method.penalty(inputs=x)` to the loss yourself."
+        )
+    inner.closed_form = True
+    while isinstance(method, Wrapper):
+        method.closed_form, method = True, method.method
+
+    def before(_: Optimizer, args: Any, kwargs: Any) -> None:
+        if any(callable(value) for value in (*args[1:], *kwargs.values())):
+            raise SettingError(
+                "`optimizer.step` was given a closure, which computes gradients after the "
+                "penalty's was added. Call `method.adjust_gradients(batch_size=...)` behind "
+                "`backward` within the closure instead of `attach`."
+            )
+        inner.adjust_gradients(batch_size=batch_size)
+
+    def after(_: Optimizer, args: Any, kwargs: Any) -> None:
+        inner.end_step(batch_size=batch_size)
+
+    optimizer.register_step_pre_hook(before)
+    optimizer.register_step_post_hook(after)

@@ -1,0 +1,129 @@
+"""A `transformers.Trainer` that does not forget.
+
+    method = uclearn.UCL(model, example=batch)
+    trainer = ContinualTrainer(method=method, args=args, train_dataset=first)
+    trainer.train()
+    trainer.end_task()
+    trainer.train_dataset = second
+    trainer.train()
+
+The penalty is added once for each move of the optimiser, whatever is accumulated; checkpoints hold
+what the method remembers, and `train(resume_from_checkpoint=...)` takes it up again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import Trainer
+
+from uclearn.errors import CheckpointError
+from uclearn.integrations.optimizers import attach
+from uclearn.methods.contract import Method
+from uclearn.storage import checkpoint
+
+MEMORY = "uclearn.safetensors"
+"""Within a checkpoint of the trainer: what the method remembers, and what it trains."""
+EXAMPLES = 1024
+"""Of a finished task that are looked at when it ends."""
+
+
+class Continual:
+    """What makes a trainer continual. A mixin, for trainers made of `transformers.Trainer`:
+    `class ContinualSFT(Continual, SFTTrainer): ...`.
+
+    Args:
+        method: holds the model, which takes the place of `model`.
+        settings: as for the trainer.
+    """
+
+    method: Method
+
+    def __init__(self, *, method: Method, **settings: Any) -> None:
+        self.method = method
+        super().__init__(model=method.model, **settings)
+
+    def create_optimizer(self: Any, model: nn.Module | None = None) -> Any:
+        """The trainer's own choice, on the method's groups of parameters, which it follows."""
+        if self.optimizer is None:
+            args, method = self.args, self.method
+            if self.state.max_steps > 0:
+                method.task_steps = self.state.max_steps
+            kind, settings = self.get_optimizer_cls_and_kwargs(args, self.model)
+            groups = method.parameter_groups(settings.get("lr", args.learning_rate))
+            self.optimizer = kind(
+                [{"weight_decay": args.weight_decay, **group} for group in groups], **settings
+            )
+            attach(method, self.optimizer, self._examples_of_a_move())
+        return self.optimizer
+
+    def end_task(self: Any) -> None:
+        """The task is over: consolidate, and let the next `train` begin with a fresh optimiser."""
+        batches = list(islice(self._batches(), max(1, EXAMPLES // self.args.train_batch_size)))
+        self.method.end_task(losses=lambda: self._losses(batches), inputs=batches)
+        self.optimizer = self.lr_scheduler = None
+
+    def _examples_of_a_move(self: Any) -> int:
+        args = self.args
+        return int(args.train_batch_size * args.gradient_accumulation_steps * args.world_size)
+
+    def _batches(self: Any) -> Iterator[dict[str, Any]]:
+        for batch in self.get_train_dataloader():
+            yield dict(self._prepare_inputs(batch))
+
+    def _losses(self: Any, batches: list[dict[str, Any]]) -> Iterator[Tensor]:
+        """(batch,) each: what the trainer would make of each example alone."""
+        for batch in batches:
+            yield torch.stack(
+                [self.compute_loss(self.method.model, dict(one)) for one in _examples(batch)]
+            )
+
+    # -- checkpoints -----------------------------------------------------------------------
+
+    def _save_checkpoint(self: Any, model: nn.Module, trial: Any) -> None:
+        super()._save_checkpoint(model, trial)  # type: ignore[misc]
+        if self.args.should_save:
+            folder = Path(self._get_output_dir(trial=trial))
+            path = folder / f"checkpoint-{self.state.global_step}" / MEMORY
+            checkpoint.save(path, _memory(self.method), "memory of a trainer")
+
+    def _load_from_checkpoint(self: Any, resume_from_checkpoint: str, model: Any = None) -> None:
+        super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
+        path = Path(resume_from_checkpoint) / MEMORY
+        memory = checkpoint.load(path, "memory of a trainer")
+        wanted, found = set(_memory(self.method)), set(memory)
+        if wanted != found:
+            raise CheckpointError(
+                f"{path} must come from the same model, method and settings. It differs in "
+                f"{', '.join(sorted(wanted ^ found)[:3])}."
+            )
+        nn.Module.load_state_dict(self.method, memory, strict=False)
+
+
+class ContinualTrainer(Continual, Trainer):  # type: ignore[misc]
+    """`transformers.Trainer` around a method; see `Continual`."""
+
+
+def _memory(method: Method) -> dict[str, Any]:
+    """Its state without weights that are frozen: those the model brings along."""
+    frozen = {
+        f"model.{name}"
+        for name, parameter in method.model.named_parameters(remove_duplicate=False)
+        if not parameter.requires_grad
+    }
+    return {key: value for key, value in method.state_dict().items() if key not in frozen}
+
+
+def _examples(batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Each example of a batch as a batch of one; what is no tensor goes with each of them."""
+    count = next(len(value) for value in batch.values() if isinstance(value, Tensor))
+    for i in range(count):
+        yield {
+            key: value[i : i + 1] if isinstance(value, Tensor) else value
+            for key, value in batch.items()
+        }
