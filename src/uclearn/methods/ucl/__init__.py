@@ -199,15 +199,13 @@ class UCL(DrawsWeights):
         self._layers: dict[str, GaussianLayer] = {
             name: layer for name, layer in found.layers.items() if isinstance(layer, GaussianLayer)
         }
-        self._norms = {
-            name: norm for name, norm in found.norms.items() if list(norm.parameters(recurse=False))
-        }
+        self._norms = {name: norm for name, norm in found.norms.items() if _learned(found, name)}
         self.topology = self._trace(example)
         anchor = OutputAnchor if hold == "outputs" else GaussianAnchor
         loosely = {name: NormAnchor(m, own) for name, m, own in found.loose_parameters()}
         self.held = nn.ModuleList(
             [anchor(layer) for layer in self._layers.values()]
-            + [NormAnchor(norm, _not_free(found, name)) for name, norm in self._norms.items()]
+            + [NormAnchor(norm, _learned(found, name)) for name, norm in self._norms.items()]
             + list(loosely.values())
         )
         self._loose = tuple(loosely)
@@ -433,10 +431,10 @@ def _start(
     return sigma_by_rule if ratio is None else None
 
 
-def _not_free(found: Survey, place: str) -> list[str]:
-    """The parameters of a normalisation that were not named in `plain`."""
+def _learned(found: Survey, place: str) -> list[str]:
+    """The parameters of a normalisation that learn and were not named in `plain`."""
     own = found.norms[place].named_parameters(recurse=False)
-    return [name for name, _ in own if f"{place}.{name}".lstrip(".") not in found.free]
+    return [n for n, p in own if p.requires_grad and f"{place}.{n}".lstrip(".") not in found.free]
 
 
 def _check_settings(
