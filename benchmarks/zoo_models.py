@@ -172,7 +172,7 @@ def _adapted(base: str, name: str) -> Built:
         config = peft.VeraConfig(r=4, target_modules=targets)
     else:
         config = peft.LoraConfig(r=4, target_modules=targets, use_dora=name == "dora")
-    return peft.get_peft_model(model, config), example  # type: ignore[arg-type]
+    return peft.get_peft_model(model, config), example
 
 
 # -- timm --------------------------------------------------------------------------------------
@@ -200,7 +200,7 @@ def _timm() -> Iterator[Entry]:
 def _timm_model(name: str) -> Built:
     import timm
 
-    model = timm.create_model(name, num_classes=3)
+    model: Any = timm.create_model(name, num_classes=3)
     _, height, width = model.default_cfg["input_size"]
     fixed = any(part in name for part in _FIXED_SIZE.split())
     size = (height, width) if fixed else (64, 64)
@@ -217,7 +217,7 @@ def _without_torchvision() -> None:
     """timm imports torchvision's transforms, which no model needs; where it is not installed, empty
     names stand in for them."""
     if importlib.util.find_spec("torchvision") is None:
-        sys.meta_path.append(_Absent())  # type: ignore[arg-type]
+        sys.meta_path.append(_Absent())
 
 
 class _AnyName(type):

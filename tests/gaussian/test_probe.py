@@ -159,8 +159,8 @@ def test_a_subclass_that_uses_its_weight_itself_is_given_a_drawn_one() -> None:
     assert torch.equal(noisy.eval()(x), model(x))
     normals = Noise(1, kind="fresh").normals(layer.weight.shape)
     by_hand = Standardised(3, 4, 2)
-    by_hand.weight.data = model[0].weight.data + 0.1 * normals
-    by_hand.bias = model[0].bias
+    by_hand.weight.data = model.get_parameter("0.weight").data + 0.1 * normals
+    by_hand.bias = model.get_parameter("0.bias")
     assert torch.allclose(noisy.train()(x), by_hand(x), atol=1e-6)
     assert isinstance(layer._parameters["weight"], nn.Parameter)
     noisy(x).square().sum().backward()
@@ -195,7 +195,7 @@ def test_a_weight_that_is_stored_the_other_way_round_is_held_as_any_linear_layer
     penalties, strengths = [], []
     for layer in (there, usual):
         model = nn.Sequential(layer, nn.Tanh(), nn.Linear(3, 2))
-        model[2].weight.data.fill_(0.1)
+        model.get_parameter("2.weight").data.fill_(0.1)
         method = UCL(model, x, hold=hold, sampling=sampling, beta=0.1)
         first = method.model.get_submodule("0")
         assert isinstance(first, GaussianLayer)

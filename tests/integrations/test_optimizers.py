@@ -29,7 +29,7 @@ def by_hand(method: Method, pieces: int) -> None:
         optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))
         for _ in range(3):
             loss = sum(_loss(method, piece) for piece in X.chunk(pieces)) / pieces
-            (loss + method.penalty(batch_size=len(X))).backward()  # type: ignore[union-attr]
+            (loss + method.penalty(batch_size=len(X))).backward()
             method.adjust_gradients(batch_size=len(X))
             optimizer.step()
             method.end_step(batch_size=len(X))
@@ -51,7 +51,8 @@ def followed(method: Method, pieces: int) -> None:
 
 def _loss(method: Method, x: Tensor) -> Tensor:
     with uclearn.gaussian.use_means(method.model):
-        return method.model(x).square().mean()
+        mean: Tensor = method.model(x).square().mean()
+        return mean
 
 
 def _losses(method: Method) -> Iterator[Tensor]:
@@ -70,7 +71,7 @@ def test_it_learns_what_a_loop_learns_by_hand(
     followed(second, pieces)
     for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
         assert torch.allclose(one, other, atol=1e-6)
-    assert not torch.equal(net[0].weight, second.model.get_parameter("0.weight"))
+    assert not torch.equal(net.get_parameter("0.weight"), second.model.get_parameter("0.weight"))
 
 
 def test_a_move_that_a_scaler_skips_is_skipped() -> None:

@@ -256,6 +256,7 @@ def test_batch_norms_of_others_are_estimated_anew() -> None:
     method.end_task(inputs=[x])
     convolution, norm = method.export()[:2]  # type: ignore[index]
     assert type(norm) is NormAct
+    assert norm.running_mean is not None
     assert torch.allclose(norm.running_mean, convolution(x).mean((0, 2, 3)), atol=1e-5)
 
 

@@ -132,7 +132,7 @@ def convert(
     plain = tuple(plain)
     loose = tuple(loose)
     require_convertible(survey(model, plain, strict=strict, loose=loose))
-    converted = copied(model)
+    converted: nn.Module = copied(model)
     found = survey(converted, plain, strict=strict, loose=loose)
     noise = noise or Noise(seed)
     generator = torch.Generator().manual_seed(seed)
@@ -149,7 +149,7 @@ def convert(
 
 def export(model: nn.Module) -> nn.Module:
     """A copy of a converted model made of the original classes, with the mean weights."""
-    plain = copied(model)
+    plain: nn.Module = copied(model)
     for module in plain.modules():
         if isinstance(module, GaussianLayer):
             del module.rho, module.rho_bias

@@ -97,14 +97,15 @@ def gaussian_version(kind: type[nn.Module]) -> type[GaussianLayer] | None:
     if kind in GAUSSIAN:
         return GAUSSIAN[kind]
     mixin = OF_OTHERS.get(f"{kind.__module__}.{kind.__qualname__}")
-    if mixin is not None:
-        return derived(kind, mixin, kind)
     base = base_of(kind)
-    if base is None or hasattr(kind, "parametrizations"):
-        return None
-    if _defers(kind, base):
-        return derived(kind, kind, GAUSSIAN[base])
-    return derived(kind, DrawsBeforeUse, kind, GAUSSIAN[base])
+    bases: tuple[type[nn.Module], ...] = ()
+    if mixin is not None:
+        bases = (mixin, kind)
+    elif base is not None and not hasattr(kind, "parametrizations"):
+        deferring = _defers(kind, base)
+        bases = (kind, GAUSSIAN[base]) if deferring else (DrawsBeforeUse, kind, GAUSSIAN[base])
+    made: type[GaussianLayer] | None = derived(kind, *bases) if bases else None
+    return made
 
 
 def base_of(kind: type[nn.Module]) -> type[nn.Module] | None:
@@ -116,7 +117,10 @@ def steady_version(kind: type[nn.Module]) -> type[nn.Module]:
     """What a normalisation becomes: batch norms must be able to keep their statistics."""
     if kind in STEADY or not issubclass(kind, _BatchNorm) or kind in STEADY.values():
         return STEADY.get(kind, kind)
-    return kind if issubclass(kind, SteadyOther) else derived(kind, SteadyOther, kind)
+    if issubclass(kind, SteadyOther):
+        return kind
+    made: type[nn.Module] = derived(kind, SteadyOther, kind)
+    return made
 
 
 def plain_version(kind: type[nn.Module]) -> type[nn.Module]:
@@ -144,7 +148,7 @@ def _calls_super(code: Any, name: str) -> bool:
 
 
 @functools.cache
-def derived(plain: type[nn.Module], *bases: type[nn.Module]) -> Any:
+def derived(plain: Any, *bases: Any) -> Any:
     """A class made of others, which remembers what it was made from.
 
     Args:
@@ -161,7 +165,7 @@ def derived(plain: type[nn.Module], *bases: type[nn.Module]) -> Any:
     return type(f"{prefix}{plain.__name__}", bases, members)
 
 
-def _blank(*classes: type[nn.Module]) -> nn.Module:
+def _blank(*classes: Any) -> nn.Module:
     kind = derived(*classes)
     module: nn.Module = kind.__new__(kind)
     return module

@@ -169,7 +169,7 @@ class GaussianLayer(nn.Module):
         raise NotImplementedError
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
-        result = super()._apply(fn, recurse)
+        result = super()._apply(fn, recurse)  # type: ignore[no-untyped-call]
         for rho in (self.rho, self.rho_bias):
             if rho is not None and rho.dtype in (torch.float16, torch.bfloat16):
                 rho.data = rho.data.float()
@@ -385,7 +385,7 @@ class _GaussianConvTranspose(_GaussianConv):
             weight,
             bias,
             self.stride,
-            self.padding,
+            self.padding,  # type: ignore[arg-type]
             self._extra_padding(input, *others),
             self.groups,
             self.dilation,

@@ -53,9 +53,8 @@ class DrawsBeforeUse(nn.Module):
     is called with a drawn weight in place of its own. Weights are drawn whatever `sampling` says:
     what is made of them is not known. The Gaussian layer stands behind the other's class."""
 
-    def forward(self, *given: Any, **named: Any) -> Any:
+    def forward(self: Any, *given: Any, **named: Any) -> Any:
         """As the other layer, with noise where the layer draws."""
-        assert isinstance(self, GaussianLayer)
         if (listener := self.listener) is not None:
             listener(next(iter((*given, *named.values()))))
             self.listener = None
@@ -70,7 +69,7 @@ class DrawsBeforeUse(nn.Module):
         draws, self.draws = self.draws, False  # it may end up in the Gaussian layer after all
         try:
             for name in own:
-                self._parameters[name] = drawn[name]  # type: ignore[assignment]
+                self._parameters[name] = drawn[name]
             return super().forward(*given, **named)
         finally:
             self._parameters.update(own)

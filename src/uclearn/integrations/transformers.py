@@ -46,7 +46,7 @@ class Continual:
 
     def __init__(self, *, method: Method, **settings: Any) -> None:
         self.method = method
-        super().__init__(model=method.model, **settings)
+        super().__init__(model=method.model, **settings)  # type: ignore[call-arg]
 
     def create_optimizer(self: Any, model: nn.Module | None = None) -> Any:
         """The trainer's own choice, on the method's groups of parameters, which it follows."""
@@ -56,10 +56,10 @@ class Continual:
                 method.task_steps = self.state.max_steps
             kind, settings = self.get_optimizer_cls_and_kwargs(args, self.model)
             groups = method.parameter_groups(settings.get("lr", args.learning_rate))
-            self.optimizer = kind(
-                [{"weight_decay": args.weight_decay, **group} for group in groups], **settings
-            )
-            attach(method, self.optimizer, self._examples_of_a_move())
+            decayed = [{"weight_decay": args.weight_decay, **group} for group in groups]
+            optimizer = kind(decayed, **settings)
+            attach(method, optimizer, self._examples_of_a_move())
+            self.optimizer = optimizer
         return self.optimizer
 
     def end_task(self: Any) -> None:
