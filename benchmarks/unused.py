@@ -23,7 +23,9 @@ ROOT = Path(__file__).parents[1]
 
 ALLOWED = {
     "again": "of Noise: for networks with gradient checkpointing, in loops of users",
+    "ContinualTrainer": "a Trainer for users of transformers (docs/own-loop.md)",
     "check_all": "users run it on methods of their own (CONTRIBUTING)",
+    "create_optimizer": "called by transformers.Trainer",
     "find_class": "called by pickle.Unpickler",
     "format_help": "called by Typer",
     "intransigence": "one of the measures in uclearn.training.metrics, which users import",
