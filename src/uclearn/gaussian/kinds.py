@@ -8,7 +8,6 @@ called with a drawn weight in place of its own.
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 from torch import nn
@@ -147,25 +146,30 @@ def _calls_super(code: Any, name: str) -> bool:
     )
 
 
-@functools.cache
-def derived(plain: Any, *bases: Any) -> Any:
-    """A class made of others, which remembers what it was made from.
+_MADE: dict[tuple[type[nn.Module], ...], Any] = {}
+
+
+def derived(plain: type[nn.Module], *bases: type[nn.Module]) -> Any:
+    """A class made of others, which remembers what it was made from; always the same one.
 
     Args:
         plain: what a converted module came from.
         bases: of the class, `plain` among them.
     """
-    prefix = "Gaussian" if any(issubclass(base, GaussianLayer) for base in bases) else "Steady"
+    key = (plain, *bases)
+    if key not in _MADE:
+        prefix = "Gaussian" if any(issubclass(base, GaussianLayer) for base in bases) else "Steady"
+        # where a module is loaded the class is made anew, from the names of those it is made of
+        members = {
+            "made_from": plain,
+            "__reduce_ex__": lambda module, _: (_blank, key, module.__getstate__()),
+            "__doc__": plain.__doc__,
+        }
+        _MADE[key] = type(f"{prefix}{plain.__name__}", bases, members)
+    return _MADE[key]
 
-    def rebuild(module: Any, protocol: Any) -> tuple[Any, ...]:
-        return _blank, (plain, *bases), module.__getstate__()
 
-    # classes are made anew where a module is loaded: by the names of those that it is made of
-    members = {"made_from": plain, "__reduce_ex__": rebuild, "__doc__": plain.__doc__}
-    return type(f"{prefix}{plain.__name__}", bases, members)
-
-
-def _blank(*classes: Any) -> nn.Module:
+def _blank(*classes: type[nn.Module]) -> nn.Module:
     kind = derived(*classes)
     module: nn.Module = kind.__new__(kind)
     return module
