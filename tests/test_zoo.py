@@ -13,6 +13,7 @@ from benchmarks.zoo import look, summary
 from benchmarks.zoo_models import entries
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.ewc import EWC
+from uclearn.methods.ucl.penalty import LayerAnchor
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 
@@ -63,9 +64,10 @@ def test_of_an_adapted_model_only_the_adapter_is_converted_and_held(kind: str) -
     noisy = {n for n, m in method.model.named_modules() if isinstance(m, GaussianLayer)}
     assert noisy
     assert all(name.rpartition(".lora_")[1] or "classifier" in name for name in noisy)
-    held = sum(
-        anchor.get_buffer(kept).numel() for anchor in method.held for kept in anchor.names.values()
-    )
+    held = 0
+    for anchor in method.held:
+        assert isinstance(anchor, LayerAnchor)
+        held += sum(anchor.get_buffer(kept).numel() for kept in anchor.names.values())
     assert held == sum(p.numel() for name, p in model.named_parameters() if name in trained)
     assert method.coverage().share == 1
 
