@@ -37,8 +37,9 @@ def test_an_ablation_switches_off_one_ingredient() -> None:
 
 def test_a_figure_has_a_run_for_each_curve_and_seed() -> None:
     assert [len(configs_of("figure-5", scale)) for scale in (None, 0.05)] == [20, 4]
-    acting = [study_configs(rl_study(name), resolve_rl) for name in ("figure-8", "rl-four")]
-    assert [len(configs) for configs in acting] == [4, 15]
+    names = ("figure-8", "rl-four", "rl-eight")
+    acting = [study_configs(rl_study(name), resolve_rl) for name in names]
+    assert [len(configs) for configs in acting] == [4, 18, 10]
 
 
 def test_scaled_steps_of_a_stage_hold_at_least_a_rollout() -> None:
@@ -65,12 +66,27 @@ def test_a_figure_has_the_papers_seeds_and_nothing_changed_but_its_subject(name:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in STAGES if name != "full-length"])
 def test_a_stage_gives_every_method_the_same_epochs_and_seeds(name: str) -> None:
-    configs = configs_of(name)
-    for benchmark in {config.benchmark for config in configs}:
-        own = [config for config in configs if config.benchmark == benchmark]
-        assert len({config.make_plan().epochs for config in own}) == 1
+    """But for VCL, which is run once, and for the paper's own length beside the fast one."""
+    configs = [config for config in configs_of(name) if config.method != "vcl" or name == "broad"]
+    alike: dict[tuple[str, ...], list[RunConfig]] = {}
+    for config in configs:
+        data = str(config.document()["data"])
+        alike.setdefault((config.benchmark, config.preset, data), []).append(config)
+    for own in alike.values():
+        epochs = {config.make_plan().epochs for config in own}
+        assert epochs == ({5, 20, 100} if name == "longer" else {own[0].make_plan().epochs})
         groups = Counter(config.fingerprint(with_seed=False) for config in own)
         assert len(set(groups.values())) == 1
+
+
+def test_what_is_stopped_half_way_has_every_method() -> None:
+    configs = configs_of("cifar10-100")
+    first = configs[: next(k for k, config in enumerate(configs) if config.seed == 1)]
+    assert [config.method for config in first] == [
+        *("ucl", "ewc", "si", "finetuning", "joint"),
+        "ucl",
+    ]
+    assert [config.make_plan().epochs for config in first] == [20] * 5 + [100]
 
 
 @pytest.mark.slow

@@ -4,8 +4,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from uclearn.paper.curves import ABLATIONS
 from uclearn.paper.numbers import Published
-from uclearn.paper.studies import ABLATIONS
 from uclearn.report.settings import (
     Config,
     ablated,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, TypeAlias
 
-from uclearn.paper.studies import ABLATIONS
+from uclearn.paper.curves import ABLATIONS
 
 Config: TypeAlias = Mapping[str, Any]
 
