@@ -21,7 +21,7 @@ help:
 	@echo "make quick        the tests of the inner loop, in a minute and a half; says how many it leaves out"
 	@echo "make lint         the checks alone: style, format, types, unused names"
 	@echo "make bench        what UCL costs beside a plain network, as ratios"
-	@echo "make results      write RESULTS.md from the runs in results/"
+	@echo "make results      write RESULTS.md and its figures from the runs in results/"
 	@echo "make install      only set up $(VENV), with all that the tests need"
 	@echo "make constraints  take the newest versions of all packages but torch into constraints.txt"
 	@echo "make clean        remove $(VENV) and all that was built or cached"

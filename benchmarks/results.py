@@ -5,34 +5,82 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from benchmarks.figures import CAPTIONS, figures
 from benchmarks.pages import filled
-from uclearn.report import write_report
+from uclearn.paper.numbers import published
+from uclearn.report.groups import collect, comparisons
+from uclearn.report.labels import benchmark_name
+from uclearn.report.markdown import markdown
 from uclearn.report.rewards import reference_ranges
+from uclearn.report.words import percent
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results"
 DOCUMENT, README = ROOT / "RESULTS.md", ROOT / "README.md"
 RETURNS = ROOT / "src/uclearn/report/assets/returns.json"
+FIGURES = ROOT / "docs/figures"
 
 STAGES = (
-    *("untuned", "broad", "deep", "ablations", "convolutions", "full-length", "grids"),
-    *("rl-learns", "rl-three", "rl-four"),
+    *("untuned", "cifar10-100", "cifar100", "cifar100-ablations", "omniglot", "longer"),
+    *("broad", "deep", "ablations", "convolutions", "full-length", "grids"),
+    *("rl-learns", "rl-three", "rl-four", "rl-eight"),
 )
-"""The folders of results/ in the order in which RESULTS.md shows them."""
+"""The folders of results/ in the order in which RESULTS.md shows them, as far as they were run."""
+
+_SHOWN = ("split-cifar10-100", "rl paper")
+"""What the README's table has a row for even before it is run."""
+
+
+def folders() -> list[Path]:
+    """Of the stages that were run."""
+    return [RECORDS / stage for stage in STAGES if (RECORDS / stage).is_dir()]
+
+
+def written() -> dict[Path, str]:
+    """The text of every file that is made from the records but `RETURNS`."""
+    pictures = figures({place.name: comparisons(collect([place]).complete) for place in folders()})
+    document = _illustrated(markdown(folders()))
+    return {
+        DOCUMENT: document,
+        README: filled(README.read_text(), tables(document)),
+        **{FIGURES / name: text for name, text in pictures.items()},
+    }
+
+
+def _illustrated(document: str) -> str:
+    """The document with the figures behind what it begins with."""
+    shown = [f"![{words}](docs/figures/{name}.svg)" for name, words in CAPTIONS.items()]
+    note = (
+        "The paper’s figures from these records, with the numbers that the paper prints. Of "
+        "several stages the one with most methods; bands: from the lowest seed to the highest."
+    )
+    section = "\n\n".join(["## Figures", note, *shown])
+    place = document.index("\n## ", document.index("## At a glance")) + 1
+    return f"{document[:place]}{section}\n\n{document[place:]}"
 
 
 def tables(document: str) -> dict[str, str]:
-    """Those of the README: all sections at a glance."""
+    """Those of the README: all sections at a glance, and what has not been run."""
     overview = document.partition("## At a glance\n")[2].partition("\n## ")[0]
     lines = [line for line in overview.splitlines() if line.startswith("|")]
+    width = lines[0].count("|") - 1
+    for name in _SHOWN:
+        title = benchmark_name(name)
+        begins = tuple(f"| {title}{sign}" for sign in " ,:")
+        if not any(line.startswith(begins) for line in lines[2:]):
+            number = published(name, "ucl")
+            printed = percent(number.accuracy) if number else "figure only"
+            row = [title, "not run yet", *["–"] * (width - 4), printed, "–"]
+            lines.append(f"| {' | '.join(row)} |")
     return {"results": "\n".join(lines)}
 
 
 def main() -> None:
     """Write them all; rewards are measured by the returns, so these come first."""
     RETURNS.write_text(json.dumps(reference_ranges(RECORDS), indent=1) + "\n")
-    write_report([RECORDS / stage for stage in STAGES], DOCUMENT)
-    README.write_text(filled(README.read_text(), tables(DOCUMENT.read_text())))
+    FIGURES.mkdir(exist_ok=True)
+    for path, text in written().items():
+        path.write_text(text)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
-from pathlib import Path
 from statistics import fmean
+from xml.etree.ElementTree import fromstring
 
 import pytest
 
@@ -15,7 +13,7 @@ from benchmarks.idle_nodes import PAGE as FINDINGS
 from benchmarks.idle_nodes import RECORDS as IDLE_NODES
 from benchmarks.idle_nodes import table as idle_table
 from benchmarks.pages import filled
-from benchmarks.results import DOCUMENT, README, RECORDS, ROOT, STAGES, tables
+from benchmarks.results import DOCUMENT, FIGURES, README, RECORDS, STAGES, folders, tables, written
 from uclearn.paper.settings import TUNED
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.runs.config import Configuration, read_config
@@ -24,16 +22,26 @@ from uclearn.storage.records import find_runs, read_summary
 
 
 def test_every_folder_of_results_is_a_stage() -> None:
-    assert sorted(STAGES) == sorted(place.name for place in RECORDS.iterdir() if place.is_dir())
+    assert {place.name for place in RECORDS.iterdir() if place.is_dir()} <= set(STAGES)
 
 
 @pytest.mark.slow
-def test_results_are_what_the_command_makes_of_the_runs(tmp_path: Path) -> None:
-    again = tmp_path / "RESULTS.md"
-    folders = [str(RECORDS / stage) for stage in STAGES]
-    command = [sys.executable, "-m", "uclearn", "report", *folders, "--out", str(again)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    assert again.read_text() == DOCUMENT.read_text(), "`make results` writes it anew"
+def test_committed_files_are_what_the_command_makes_of_the_runs() -> None:
+    made = written()
+    for path, text in made.items():
+        assert path.read_text() == text, f"{path.name}: `make results` writes it anew"
+    assert {path for path in made if path.parent == FIGURES} == set(FIGURES.iterdir())
+
+
+def test_figures_are_small_and_well_formed_and_suit_light_and_dark() -> None:
+    found = sorted(FIGURES.glob("*.svg"))
+    assert [path.stem for path in found] == [f"figure-{k}" for k in range(3, 10)]
+    for path in found:
+        text = path.read_text()
+        assert len(text) < 60_000
+        assert "prefers-color-scheme:dark" in text
+        assert fromstring(text).tag.endswith("svg")
+    assert "paper 94.5" in (FIGURES / "figure-3.svg").read_text()
 
 
 def test_the_readme_shows_them_at_a_glance() -> None:
@@ -47,7 +55,7 @@ def test_rewards_are_measured_by_the_returns_of_ewc_in_these_runs() -> None:
     assert "HopperBulletEnv-v0" in stored_ranges()
 
 
-@pytest.mark.parametrize("stage", STAGES)
+@pytest.mark.parametrize("stage", [place.name for place in folders()])
 def test_every_committed_run_is_whole_and_says_how_it_was_made(stage: str) -> None:
     runs = find_runs(RECORDS / stage)
     assert runs

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import Uclearn
-from uclearn.paper.studies import STUDIES, Curve, Study
+from uclearn.paper.curves import Curve, Study
+from uclearn.paper.studies import STUDIES
 from uclearn.storage.records import find_runs, read_run
 
 

@@ -9,11 +9,11 @@ import pytest
 
 from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS
+from uclearn.paper.curves import ablations
+from uclearn.paper.stages import STAGES
 from uclearn.paper.studies import (
     RL_STUDIES,
-    STAGES,
     STUDIES,
-    ablations,
     rl_study,
     study,
     study_configs,

@@ -32,16 +32,16 @@ def test_two_values_of_beta_are_two_lines_named_by_it(tmp_path: Path) -> None:
     made = [config(seed=s, settings={"beta": b, "alpha": 1}) for b in (0.03, 0.3) for s in (0, 1)]
     (comparison,) = read(tmp_path, *made)
     assert {g.label: len(g.runs) for g in comparison.groups} == {
-        "UCL (beta = 0.03)": 2,
-        "UCL (beta = 0.3)": 2,
+        "UCL, beta 0.03": 2,
+        "UCL, beta 0.3": 2,
     }
 
 
 def test_a_difference_anywhere_in_the_configuration_separates(tmp_path: Path) -> None:
     (comparison,) = read(tmp_path, config(epochs=20), config(seed=1, epochs=30))
     assert [group.label for group in comparison.groups] == [
-        "UCL (epochs = 20)",
-        "UCL (epochs = 30)",
+        "UCL, 20 epochs",
+        "UCL, 30 epochs",
     ]
 
 
@@ -86,7 +86,7 @@ def test_an_ablation_is_not_the_reference_and_has_its_own_place(tmp_path: Path) 
     )
     assert comparison.reference.label == "UCL"
     assert [group.label for group in comparison.compared] == ["UCL", "EWC"]
-    assert comparison.groups[0].label == "UCL (without eq. (5))"
+    assert comparison.groups[0].label == "UCL, no eq. (5)"
 
 
 def test_without_ucl_the_best_is_the_reference(tmp_path: Path) -> None:

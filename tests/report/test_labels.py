@@ -42,22 +42,30 @@ def test_omniglot_compares_only_when_split_as_the_authors_did() -> None:
     [
         (
             [config(preset="best", epochs=1), config(preset="paper", epochs=2)],
-            ["UCL (preset best)", "UCL (preset paper)"],
+            ["UCL, tuned", "UCL, paper’s settings"],
         ),
         (
             [config(settings={"ratio": None}), config(settings={"ratio": 0.5})],
-            ["UCL (ratio = none)", "UCL (ratio = 0.5)"],
+            ["UCL, ratio none", "UCL, ratio 0.5"],
         ),
         (
             [config(settings=dict.fromkeys("abcde", k)) for k in (1, 2)],
-            ["UCL (a = 1, b = 1, 3 more)", "UCL (a = 2, b = 2, 3 more)"],
+            ["UCL, a 1", "UCL, a 2"],
         ),
         (  # b follows from a, c does not: it is named first
             [config(settings={"a": k, "b": 2 * k, "c": c}) for k, c in ((1, 5), (1, 6), (2, 5))],
+            ["UCL, a 1, c 5", "UCL, a 1, c 6", "UCL, a 2, c 5"],
+        ),
+        (  # by rule goes without saying; noise has words of its own
             [
-                "UCL (a = 1, c = 5, 1 more)",
-                "UCL (a = 1, c = 6, 1 more)",
-                "UCL (a = 2, c = 5, 1 more)",
+                config(preset="default"),
+                config(preset="paper", settings={"sampling": "local"}),
+                config(preset="paper", settings={"sampling": "weight"}),
+            ],
+            [
+                "UCL",
+                "UCL, paper’s settings, noise per example",
+                "UCL, paper’s settings, noise per batch",
             ],
         ),
         (
@@ -83,10 +91,10 @@ def test_however_many_settings_it_takes_no_two_labels_are_alike() -> None:
     tried = [plain, *({**plain, name: 1} for name in plain)]
     found = labels([config(settings=settings | {"same": 7}) for settings in tried])
     assert len(set(found)) == len(tried)
-    assert found[3] == "UCL (a = 0, b = 0, c = 1, d = 0, e = 0)"
+    assert found[3] == "UCL, a 0, b 0, c 1, d 0, e 0"
 
 
 def test_what_tells_most_apart_makes_the_label_short() -> None:
     """`z` alone would do; `x` and `y` follow from it."""
     found = labels([config(settings={"x": k // 2, "y": k % 2, "z": k}) for k in range(4)])
-    assert found[2] == "UCL (x = 1, z = 2, 1 more)"
+    assert found[2] == "UCL, z 2"

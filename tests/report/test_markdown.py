@@ -29,13 +29,15 @@ def test_a_row_has_the_mean_its_interval_and_the_paired_difference(tmp_path: Pat
     for seed, (ucl, plain) in enumerate([(0.80, 0.50), (0.90, 0.58)]):
         write_run(tmp_path / f"u{seed}", config("ucl", seed, tasks=2), two_tasks(ucl))
         write_run(tmp_path / f"f{seed}", config("finetuning", seed, tasks=2), two_tasks(plain))
-    table = [cells(line) for line in lines_of(tmp_path, tmp_path / "r.md") if line[:2] == "| "]
+    lines = lines_of(tmp_path, tmp_path / "r.md")
+    assert "All with 20 epochs and 2 seeds." in lines  # and no columns for what is the same
+    table = [cells(line) for line in lines if line[:2] == "| "]
     rows = {row[0]: row for row in table}
-    assert table[0][:5] == ["Method", "Epochs", "Seeds", "Accuracy", "Points"]
+    assert table[0][:3] == ["Method", "Accuracy", "Points"]
     # (0.80 + 0.90)/2 = 0.85 and (0.90 + 0.90)/2 = 0.90; t(1) = 12.706, sd = 0.05/sqrt 2
-    assert rows["UCL"][1:7] == ["20", "2", "**87.5 ± 31.8**", "reference", "92.5", "10.0"]
+    assert rows["UCL"][1:5] == ["**87.5 ± 31.8**", "reference", "92.5", "10.0"]
     # paired: -0.15 and -0.16, so -15.5 +- 12.706 * 0.5
-    assert rows["Fine-tuning"][4] == "−15.5 (−21.9 to −9.1)"
+    assert rows["Fine-tuning"][2] == "−15.5 (−21.9 to −9.1)"
 
 
 def test_each_folder_is_a_section_that_begins_with_what_is_said_about_it(tmp_path: Path) -> None:
@@ -74,11 +76,14 @@ def test_a_search_for_settings_speaks_to_no_claim(tmp_path: Path) -> None:
     wanted = config("ucl", benchmark="permuted-mnist", tasks=10, epochs=100)
     write_run(tmp_path / "search", {**wanted, "data": {"judge": "validation"}}, rows)
     shown = lines_of(tmp_path / "search", tmp_path / "r.md")
-    assert not any(line.startswith("- **") for line in shown)
+    assert not any("The paper says" in line for line in shown)
     assert not any("94.5" in line for line in shown)
     write_run(tmp_path / "whole", wanted, rows)
     shown = lines_of(tmp_path / "whole", tmp_path / "r.md")
-    assert any(line.startswith("- **Holds**: UCL reaches") for line in shown)
+    assert any(
+        line.startswith("| UCL reaches the paper’s 94.5\xa0% | **Holds** | +4.5 |")
+        for line in shown
+    )
 
 
 def test_the_digest_holds_the_quantiles_that_the_table_shows(tmp_path: Path) -> None:

@@ -184,9 +184,9 @@ def test_who_keeps_the_first_task_is_claimed_beyond_chance_only(
         write(tmp_path, "ewc", [[100.0], [last[seed], 5.0]], seed)
         write(tmp_path, "finetuning", [[100.0], [50.0 + seed / 2, 5.0]], seed)
     (claim,) = reward_claims(comparison_of(tmp_path))
-    assert claim.text == "EWC keeps more of the first task’s reward than fine-tuning."
+    assert claim.text == "EWC keeps more of the first task’s reward than fine-tuning"
     assert claim.verdict == f"**{verdict}**"
-    assert f"returns at the end: {sum(last) / 2:.0f} and 50" in claim.evidence
+    assert f"(returns at the end: {sum(last) / 2:.0f} and 50)" in claim.evidence
     write(tmp_path, "ewc", [[100.0], [50.0, 5.0]], 2)
     write(tmp_path, "finetuning", [[100.0], [50.0, 5.0]], 2)
     assert reward_claims(comparison_of(tmp_path))[0].verdict == "**Not decided**"

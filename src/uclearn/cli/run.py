@@ -119,7 +119,7 @@ def ablate(
     from. freeze=false: large, certain weights are not frozen (equation 5). inflate=false:
     uncertainty does not grow back, nothing is let go (equation 6).
     """
-    from uclearn.paper.studies import ablations
+    from uclearn.paper.curves import ablations
     from uclearn.runs.resolve import resolve
 
     launch = making.launch()

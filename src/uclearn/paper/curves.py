@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 ABLATIONS = {
-    "upper_freeze": "without upper freeze",
-    "freeze": "without eq. (5)",
-    "inflate": "without eq. (6)",
+    "upper_freeze": "no upper freeze",
+    "freeze": "no eq. (5)",
+    "inflate": "no eq. (6)",
 }
-"""UCL's switches, all on in the method itself: the paper's words for what lacks one (figure 5 and
+"""UCL's switches, all on in the method itself: a word for what lacks one (the paper's figure 5 and
 supplement, figure 3)."""
 
 

@@ -1,7 +1,7 @@
 """What the paper says of its results, held against ours: each claim is computed, none is typed."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from statistics import fmean
 from typing import Literal
@@ -11,11 +11,11 @@ from uclearn.measures.capacity import QUANTILES
 from uclearn.measures.statistics import Estimate, paired_difference
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Comparison, Group
-from uclearn.report.labels import in_sentence
+from uclearn.report.labels import in_sentence, method_name
 from uclearn.report.rewards import Rewards, at_the_end, rewards_by_group, when_learned
 from uclearn.report.sections.accuracy import ablation_families
 from uclearn.report.settings import ablated, epochs_of
-from uclearn.report.words import difference, percent, points
+from uclearn.report.words import difference, percent
 
 _NOTICEABLE = 0.01
 """Smaller changes of the median of sigma / initial sigma count as none."""
@@ -29,11 +29,23 @@ class Claim:
 
     text: str
     verdict: Verdict
+    difference: str
+    """By how much, with the 95 % interval if there is one."""
     evidence: str
+    """Of what that is the difference."""
+
+    @property
+    def is_decided(self) -> bool:
+        """One way or the other."""
+        return self.verdict != "**Not decided**"
 
 
 def claims(comparison: Comparison) -> list[Claim]:
     """All claims of the paper that the runs of a comparison confirm, refute or leave open."""
+    if not comparison.classifies:
+        return reward_claims(comparison)
+    if not comparison.is_whole:
+        return []
     parts = (_target, _order, _ablations, _histograms)
     return [claim for part in parts for claim in part(comparison)]
 
@@ -44,31 +56,36 @@ def _target(comparison: Comparison) -> Iterator[Claim]:
     if number is None or number.accuracy is None or not own or comparison.tasks != number.tasks:
         return
     best = max(own, key=_mean)
-    epochs = epochs_of(best.config)
+    epochs, found = epochs_of(best.config), best.accuracy
     short = epochs is not None and epochs < number.epochs and _mean(best) < number.accuracy
-    length = f" with {epochs} of the paper’s {number.epochs} epochs" if short else ""
+    length = f" with {epochs} of {number.epochs} epochs" if short else ""
+    apart = found and replace(found, mean=found.mean - number.accuracy)
     yield Claim(
-        f"UCL reaches the paper’s {percent(number.accuracy)}.",
+        f"UCL reaches the paper’s {percent(number.accuracy)}",
         "**Not decided**" if short else _verdict(_mean(best) >= number.accuracy),
-        f"The best here is {best.label}: {percent(_mean(best))}{length}"
-        + (f" (the paper’s number: {number.words})." if number.words else "."),
+        difference(apart),
+        f"{best.label}: {percent(_mean(best))}{length}",
     )
 
 
 def _order(comparison: Comparison) -> Iterator[Claim]:
-    """UCL above each method that the paper compares it with."""
+    """UCL above each method that the paper compares it with: of several settings the one with most
+    seeds, then the best."""
     ucl = comparison.reference
-    for rival in comparison.compared:
-        if ucl.method != "ucl" or rival.method == "ucl":
+    if ucl.method != "ucl":
+        return
+    for method in dict.fromkeys(group.method for group in comparison.compared):
+        if method == "ucl" or published(comparison.benchmark, method) is None:
             continue
-        if published(comparison.benchmark, rival.method) is None:
-            continue
+        own = [group for group in comparison.compared if group.method == method]
+        rival = max(own, key=lambda group: len(group.runs))
         ahead = ucl.against(rival)
         if ahead is not None:
             yield Claim(
-                f"{ucl.label} is ahead of {in_sentence(rival.label)}.",
+                f"UCL is ahead of {in_sentence(method_name(method))}",
                 _beyond_chance((ahead, 1)),
-                f"Points: {difference(ahead)}.",
+                difference(ahead),
+                f"{ucl.label} against {in_sentence(rival.label)}",
             )
 
 
@@ -89,19 +106,20 @@ def _collapse(comparison: Comparison, whole: Group, group: Group) -> Claim:
     first = _gained(group, whole, range(2))
     later = _gained(group, whole, late, when_learned=True)
     return Claim(
-        "Without eq. (6) the first two tasks are kept better, and later ones are learned worse.",
+        "Without eq. (6) the first two tasks are kept better, and later ones are learned worse",
         _beyond_chance((first, 1), (later, -1)),
-        f"Points for tasks 1 and 2 at the end: {difference(first)}; for those of the second half "
-        f"when learned: {difference(later)}.",
+        f"{difference(first)}; {difference(later)}",
+        "Tasks 1 and 2 at the end; tasks of the second half when learned",
     )
 
 
 def _forgets(comparison: Comparison, whole: Group, group: Group) -> Claim:
     lost = _gained(group, whole, range(comparison.tasks // 2))
     return Claim(
-        f"{group.label}: old tasks are forgotten.",
+        f"{group.label}: old tasks are forgotten",
         _beyond_chance((lost, -1)),
-        f"Points for tasks of the first half at the end: {difference(lost)}.",
+        difference(lost),
+        "Tasks of the first half at the end",
     )
 
 
@@ -113,21 +131,24 @@ def _histograms(comparison: Comparison) -> Iterator[Claim]:
     first, second, output = found
     low, median, _ = first[-1]
     yield Claim(
-        "In layer 1 most nodes become less certain, a few very certain.",
+        "In layer 1 most nodes become less certain, a few very certain",
         _verdict(median > 1 and low < 0.5),
-        f"At the end the median of σ / initial σ is {median:.2f}, the 1 % quantile {low:.2f}.",
+        f"median {median:.2f}, 1 % quantile {low:.2f}",
+        "σ / initial σ at the end",
     )
     yield Claim(
-        "The output layer becomes certain early.",
+        "The output layer becomes certain early",
         _verdict(output[1][1] < min(1.0, first[1][1], second[1][1])),
-        f"Medians after task 2, layer by layer: {_listed(layer[1][1] for layer in found)}.",
+        _listed(layer[1][1] for layer in found),
+        "Median of σ / initial σ after task 2, layer by layer",
     )
     course = [after[1] for after in second]
     steps = [b - a for a, b in pairwise([1.0, *course])]
     yield Claim(
-        "Layer 2 does not change in one direction only.",
+        "Layer 2 does not change in one direction only",
         _verdict(min(steps) < -_NOTICEABLE and max(steps) > _NOTICEABLE),
-        f"Its medians after each task: {_listed(course)}.",
+        f"up by {max(0.0, *steps):.2f}, down by {-min(0.0, *steps):.2f} at most",
+        "Median of σ / initial σ from task to task",
     )
 
 
@@ -138,28 +159,33 @@ def reward_claims(comparison: Comparison) -> list[Claim]:
     plain = next(((g, runs) for g, runs in groups if g.method == "finetuning"), None)
     if plain is None or comparison.tasks < 2:
         return []
-    return [
-        _keeps(group.label, runs, plain[1])
+    found = [
+        (group, runs)
         for group, runs in groups
         if group is not plain[0] and _positive(runs) and _positive(plain[1])
     ]
+    return [
+        _keeps(
+            *max((one for one in found if one[0].method == method), key=lambda o: len(o[1])),
+            plain[1],
+        )
+        for method in dict.fromkeys(group.method for group, _ in found)
+    ]
 
 
-def _keeps(label: str, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Claim:
+def _keeps(group: Group, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Claim:
     """By the share that is left of what was reached when the first task was learned."""
     ours, theirs = _kept(own), _kept(plain)
     found = paired_difference(ours, theirs)
     ends = [fmean(at_the_end(run, 0) for run in runs) for runs in (own, plain)]
     shares = [f"{100 * fmean(kept.values()):.0f} %" for kept in (ours, theirs)]
-    ahead = sum(ours[seed] > theirs[seed] for seed in ours if seed in theirs)
-    told = (
-        f"Left of what was reached: {shares[0]} and {shares[1]} (returns at the end: "
-        f"{ends[0]:.0f} and {ends[1]:.0f}); more with {ahead} of {len(ours)} seeds"
+    return Claim(
+        f"{method_name(group.method)} keeps more of the first task’s reward than fine-tuning",
+        _beyond_chance((found, 1)),
+        difference(found),
+        f"{group.label}: {shares[0]} and {shares[1]} of what was reached are left (returns at the "
+        f"end: {ends[0]:.0f} and {ends[1]:.0f})",
     )
-    if found is not None and found.ends is not None:
-        told += f", {points(found.mean)} points ({' to '.join(map(points, found.ends))})"
-    text = f"{label} keeps more of the first task’s reward than fine-tuning."
-    return Claim(text, _beyond_chance((found, 1)), f"{told}.")
 
 
 def _positive(runs: Sequence[Rewards]) -> bool:

@@ -32,7 +32,15 @@ _METHODS = {
     "joint": "Joint training",
 }
 _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
-_FEWEST_DIFFERENCES = 2
+_PRESETS = {"default": "", "paper": "paper’s settings", "best": "tuned"}
+_WORDS = {
+    ("sampling", "local"): "noise per example",
+    ("sampling", "weight"): "noise per batch",
+    ("sigma", "None"): "adaptive σ",
+    ("hold", "outputs"): "outputs held",
+    ("hold", "weights"): "weights held",
+}
+_NAMES = {"sigma": "σ"}
 _ABSENT = object()
 _ABLATED = "switches that are off"
 # The same for all groups that stand beside each other, or said in another way.
@@ -92,7 +100,7 @@ def marks(config: Config) -> list[str]:
     ['scaled to 5\xa0%', 'on validation data']
     """
     scale, data = scale_of(config), data_of(config)
-    found = [] if scale is None else [f"scaled to {percent(scale, digits=None)}"]
+    found = [] if scale is None else [_scaled(scale)]
     if data.get("judge") == "validation":
         found.append("on validation data")
     if data.get("split_after_augmentation") is True:
@@ -100,6 +108,10 @@ def marks(config: Config) -> list[str]:
     if data.get("copies") is not None:
         found.append(f"augmented by {data['copies']} copies each")
     return found
+
+
+def _scaled(scale: float) -> str:
+    return f"scaled to {percent(scale, digits=None)}"
 
 
 def departures(config: Config, tasks: int, number: Published) -> list[str]:
@@ -126,18 +138,20 @@ def departures(config: Config, tasks: int, number: Published) -> list[str]:
 def labels(configs: Sequence[Config]) -> list[str]:
     """A name for each of some configurations that stand beside each other, all different.
 
-    The method's name, and where several share it, what differs between them.
+    The method's name, and where several share it, what tells them apart; what all have in common
+    is the heading's to say.
 
     >>> labels([{"method": "ewc"}, {"method": "ucl", "beta": 0.1}, {"method": "ucl", "beta": 1}])
-    ['EWC', 'UCL (beta = 0.1)', 'UCL (beta = 1)']
+    ['EWC', 'UCL, beta 0.1', 'UCL, beta 1']
     """
     made = []
     for config in configs:
         rivals = [other for other in configs if method_of(other) == method_of(config)]
         switched_off = [ABLATIONS[name] for name in ablated(config)]
-        notes = [*switched_off, *_differences(config, rivals), *marks(config)]
-        name = method_name(method_of(config))
-        made.append(f"{name} ({', '.join(notes)})" if notes else name)
+        notes = [*_preset_note(config, rivals), *switched_off, *_differences(config, rivals)]
+        name = ", ".join([method_name(method_of(config)), *notes])
+        scale = scale_of(config)  # which nobody may overlook
+        made.append(name if scale is None else f"{name} ({_scaled(scale)})")
     return _numbered(made)
 
 
@@ -166,23 +180,37 @@ def value_words(value: Any) -> str:
     return str(value)
 
 
+def _preset_note(config: Config, rivals: Sequence[Config]) -> list[str]:
+    """Where settings come from, if that is not the same for all; by rule is what needs no word."""
+    if len({str(rival.get("preset")) for rival in rivals}) < 2:
+        return []
+    note = _PRESETS.get(str(config.get("preset")), f"preset {config.get('preset')}")
+    return [note] if note else []
+
+
 def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
-    presets = [str(rival.get("preset")) for rival in rivals]
-    if len(rivals) > 1 and len(set(presets)) == len(presets):
-        return [f"preset {config.get('preset')}"]  # says in a word what all the settings would
-    keys = [key for key in differing_keys(rivals) if last_word(key) not in _NOT_IN_LABELS]
-    telling = _telling(keys, rivals)
-    others = [key for key in keys if key not in telling]
-    shown = [*telling, *others][: max(_FEWEST_DIFFERENCES, len(telling))]
+    """What sets it apart from those with the same preset."""
+    alike = [rival for rival in rivals if rival.get("preset") == config.get("preset")]
+    keys = [key for key in differing_keys(alike) if last_word(key) not in _NOT_IN_LABELS]
+    telling = _telling(keys, alike)
     flat = flatten(config)
     lasts = Counter(last_word(key) for key in keys)
-    notes = [
-        f"{last_word(key) if lasts[last_word(key)] == 1 else key} = {value_words(flat[key])}"
+    return [
+        _setting_words(last_word(key) if lasts[last_word(key)] == 1 else key, flat[key])
         for key in keys
-        if key in shown and key in flat
+        if key in telling and key in flat
     ]
-    left_out = len(keys) - len(shown)
-    return [*notes, f"{left_out} more"] if left_out else notes
+
+
+def _setting_words(key: str, value: Any) -> str:
+    """A setting and its value in a word or two.
+
+    >>> _setting_words("sampling", "local"), _setting_words("beta", 0.01)
+    ('noise per example', 'beta 0.01')
+    """
+    if key == "epochs":
+        return f"{value} epochs"
+    return _WORDS.get((key, str(value)), f"{_NAMES.get(key, key)} {value_words(value)}")
 
 
 def _telling(keys: Sequence[str], rivals: Sequence[Config]) -> list[str]:

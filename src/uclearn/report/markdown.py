@@ -5,16 +5,17 @@ heading of its own if it has one: what was asked and how it was run, in words; a
 the runs.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from statistics import fmean
 
 from uclearn.measures.accuracy import known
-from uclearn.measures.statistics import Estimate, estimate
-from uclearn.paper.numbers import published
-from uclearn.report.claims import Claim, claims, reward_claims, spreads
+from uclearn.measures.statistics import estimate
+from uclearn.paper.numbers import Published, published
+from uclearn.report.claims import Claim, claims, spreads
 from uclearn.report.groups import Comparison, Group, collect, comparisons
-from uclearn.report.labels import benchmark_name, departures, method_name
+from uclearn.report.labels import departures
+from uclearn.report.overview import epochs_words, overview, paragraphs, table
 from uclearn.report.rewards import (
     alone_of,
     at_the_end,
@@ -27,21 +28,18 @@ from uclearn.report.rewards import (
 )
 from uclearn.report.sections.accuracy import ablation_families
 from uclearn.report.sections.tables import commands
-from uclearn.report.settings import epochs_of
 from uclearn.report.words import (
     UNKNOWN,
     count,
     difference,
     duration,
+    listing,
     percent,
     reward_spread,
     spread,
 )
 
 ABOUT_NAME = "about.md"
-_AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
-"""The methods in the table of all sections: UCL and what it is compared with most."""
-
 _PREFACE = (
     "Written by `uclearn report` from the records of the runs; no number is typed by hand. "
     "Average accuracy after the last task: the mean over seeds, ± half the width of its 95 % "
@@ -56,12 +54,9 @@ _PREFACE = (
 def markdown(folders: Sequence[Path]) -> str:
     """The whole document on all runs below `folders`."""
     sections = [_section(folder) for folder in folders]
-    overview = _glance({title: own for title, own, _ in sections}) if len(sections) > 1 else ""
-    return _paragraphs("# Results", _PREFACE, overview, *(text for *_, text in sections)) + "\n"
-
-
-def _paragraphs(*parts: str) -> str:
-    return "\n\n".join(part for part in parts if part)
+    compared = {title: own for title, own, _ in sections} if len(sections) > 1 else {}
+    texts = [overview(compared), *(text for *_, text in sections)]
+    return paragraphs("# Results", _PREFACE, *texts) + "\n"
 
 
 def _section(folder: Path) -> tuple[str, list[Comparison], str]:
@@ -76,36 +71,63 @@ def _section(folder: Path) -> tuple[str, list[Comparison], str]:
         title, _, about = about.removeprefix("# ").partition("\n")
     left_out = f"Not complete and left out: {count(len(found.incomplete), 'run')}."
     parts = [f"## {title}", about.strip(), *map(_comparison, compared)]
-    return title, compared, _paragraphs(*parts, left_out if found.incomplete else "")
+    return title, compared, paragraphs(*parts, left_out if found.incomplete else "")
 
 
 def _comparison(comparison: Comparison) -> str:
     heading = f"### {comparison.name}" + (f" ({comparison.mark})" if comparison.mark else "")
+    held = _claims(claims(comparison))
     if not comparison.classifies:
-        parts = [_rewards(comparison), _claims(reward_claims(comparison))]
+        parts = [_rewards(comparison), held]
     elif comparison.is_whole:
         ablations = [_ablations(comparison, family) for family in ablation_families(comparison)]
-        held = _claims(claims(comparison))
         parts = [_numbers(comparison), held, *ablations, _nodes(comparison)]
     else:
         parts = [_numbers(comparison)]
-    return _paragraphs(heading, *parts, _commands(comparison))
+    return paragraphs(heading, *parts, _commands(comparison))
 
 
 def _numbers(comparison: Comparison) -> str:
+    """A row for each group; what is the same in all of them stands above, once."""
     header = ["Method", "Epochs", "Seeds", "Accuracy", "Points", "Learned", "Forgot", "Paper"]
-    rows = [_row(comparison, group) for group in comparison.groups]
-    return table([*header, "Not as in the paper", "Time per run"], rows)
+    header += ["Not as in the paper", "Time per run"]
+    apart = [_departures(comparison, group) for group in comparison.groups]
+    told = [found for found in apart if found is not None]
+    shared = [note for note in (told or [[]])[0] if all(note in found for found in told)]
+    rows = []
+    for group, found in zip(comparison.groups, apart, strict=True):
+        own = [note for note in found or [] if note not in shared]
+        rows.append(_row(comparison, group, "; ".join(own) or UNKNOWN))
+    same = {
+        k: rows[0][k] for k in (1, 2, 8) if len(rows) > 1 and len({row[k] for row in rows}) == 1
+    }
+    said = [f"{same[k]} {word}" for k, word in ((1, "epochs"), (2, "seeds")) if k in same]
+    above = [
+        f"All with {listing(said)}." if said else "",
+        f"Not as in the paper: {'; '.join(shared)}." if shared else "",
+    ]
+    kept = [k for k in range(len(header)) if k not in same]
+    body = table([header[k] for k in kept], [[row[k] for k in kept] for row in rows])
+    return paragraphs(" ".join(words for words in above if words), body)
 
 
-def _row(comparison: Comparison, group: Group) -> list[str]:
+def _departures(comparison: Comparison, group: Group) -> list[str] | None:
+    """In what a group is not the paper's experiment; None where the paper has no number."""
+    number = _number(comparison, group)
+    return departures(group.runs[0].config, comparison.tasks, number) if number else None
+
+
+def _number(comparison: Comparison, group: Group) -> Published | None:
     has_number = comparison.is_whole and not group.is_ablation
-    number = published(comparison.benchmark, group.method) if has_number else None
-    apart = departures(group.runs[0].config, comparison.tasks, number) if number else []
+    return published(comparison.benchmark, group.method) if has_number else None
+
+
+def _row(comparison: Comparison, group: Group, apart: str) -> list[str]:
+    number = _number(comparison, group)
     seconds = [summary.seconds for summary in group.summaries]
     return [
         group.label,
-        _epochs(group),
+        epochs_words(group),
         str(len(group.runs)),
         f"**{spread(group.accuracy)}**",
         "reference"
@@ -114,7 +136,7 @@ def _row(comparison: Comparison, group: Group) -> list[str]:
         spread(estimate(list(group.learning_accuracies.values())), width=False),
         spread(estimate(list(group.forgettings.values())), width=False),
         percent(number.accuracy) if number else UNKNOWN,
-        "; ".join(apart) or UNKNOWN,
+        apart,
         duration(sum(seconds) / len(seconds)),
     ]
 
@@ -155,7 +177,8 @@ def _rewards(comparison: Comparison) -> str:
 
 
 def _claims(found: Sequence[Claim]) -> str:
-    return "\n".join(f"- {claim.verdict}: {claim.text} {claim.evidence}" for claim in found)
+    rows = [[one.text, one.verdict, one.difference, one.evidence] for one in found]
+    return table(["The paper says", "Here", "Difference", "Of what"], rows) if rows else ""
 
 
 def _ablations(comparison: Comparison, family: Sequence[Group]) -> str:
@@ -182,79 +205,10 @@ def _nodes(comparison: Comparison) -> str:
         for name, course in found.items()
     ]
     words = f"Uncertainties of {comparison.reference.label}, over the nodes of all seeds."
-    return _paragraphs(words, table(header, rows))
+    return paragraphs(words, table(header, rows))
 
 
 def _commands(comparison: Comparison) -> str:
     made = dict.fromkeys(command for group in comparison.groups for command in commands(group))
     inner = "\n".join(f"    {command}" for command in made)
     return f"<details><summary>Commands</summary>\n\n{inner}\n\n</details>"
-
-
-def _glance(sections: Mapping[str, Sequence[Comparison]]) -> str:
-    """All sections in one table (by title what they compare), a row for each length of training;
-    empty if there is none."""
-    shown = [
-        (title, comparison)
-        for title, own in sections.items()
-        for comparison in own
-        if comparison.is_whole
-        and comparison.classifies
-        and comparison.compared == list(comparison.groups)
-    ]
-    if not shown:
-        return ""
-    rows = [row for title, comparison in shown for row in _rows(title, comparison)]
-    header = ["Benchmark", "Epochs", *map(method_name, _AT_A_GLANCE), "UCL in the paper", "Section"]
-    note = (
-        "Mean accuracy over seeds ± half the 95 % interval. Of several settings of a method, the "
-        "one with most seeds, then the best; all are in the sections."
-    )
-    numbers = {name: published(name, "ucl") for name in sorted({c.benchmark for _, c in shown})}
-    words = [f"{benchmark_name(k)}: {v.words}" for k, v in numbers.items() if v and v.words]
-    remark = f"The paper’s numbers. {'. '.join(words)}." if words else ""
-    return _paragraphs("## At a glance", note, table(header, sorted(rows, key=_order)), remark)
-
-
-def _rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
-    number = published(comparison.benchmark, "ucl")
-    name = ", ".join([benchmark_name(comparison.benchmark), *comparison.marks])
-    for epochs in dict.fromkeys(map(_epochs, comparison.groups)):
-        yield [
-            name,
-            epochs,
-            *(spread(_chosen(comparison, method, epochs)) for method in _AT_A_GLANCE),
-            percent(number.accuracy) if number else UNKNOWN,
-            title,
-        ]
-
-
-def _chosen(comparison: Comparison, method: str, epochs: str) -> Estimate | None:
-    found = [g for g in comparison.groups if g.method == method and _epochs(g) == epochs]
-    return max(found, key=lambda group: len(group.runs)).accuracy if found else None
-
-
-def _epochs(group: Group) -> str:
-    epochs = epochs_of(group.config)
-    return UNKNOWN if epochs is None else str(epochs)
-
-
-def _order(row: Sequence[str]) -> tuple[str, int]:
-    name, epochs, *_ = row
-    return name, int(epochs) if epochs.isdigit() else 0
-
-
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table; what stands in a cell stays in it.
-
-    >>> print(table(["a", "b"], [["1|2", "3"]]))
-    | a | b |
-    |---|---|
-    | 1\\|2 | 3 |
-    """
-    head, *body = ["| " + " | ".join(map(_in_cell, line)) + " |" for line in (header, *rows)]
-    return "\n".join([head, "|" + "---|" * len(header), *body])
-
-
-def _in_cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")

@@ -44,11 +44,11 @@ def test_the_ablations_stand_beside_ucl(page: Element) -> None:
     table = section.all("table")[0]
     assert list(rows(table)) == [
         "UCL",
-        "UCL (without eq. (6))",
-        "UCL (without upper freeze)",
-        "UCL (without eq. (5))",
+        "UCL, no eq. (6)",
+        "UCL, no upper freeze",
+        "UCL, no eq. (5)",
     ]
-    assert rows(table)["UCL (without eq. (5))"][-1].startswith("−15.0 (")
+    assert rows(table)["UCL, no eq. (5)"][-1].startswith("−15.0 (")
 
 
 def test_an_ablation_has_no_number_of_the_paper(tmp_path: Path) -> None:
@@ -56,4 +56,4 @@ def test_an_ablation_has_no_number_of_the_paper(tmp_path: Path) -> None:
     write_run(tmp_path / "run", wanted, matrix(5, 0.9, 0.01, 0))
     page = made(tmp_path)
     table = section_of(page, "permuted-mnist-5-numbers").all("table")[0]
-    assert rows(table)["●UCL (without eq. (5))"][0] == "–"
+    assert rows(table)["●UCL, no eq. (5)"][0] == "–"

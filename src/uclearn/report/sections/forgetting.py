@@ -144,8 +144,8 @@ def _side(group: Group, groups: Sequence[Group]) -> str:
 def _short(label: str) -> str:
     """A name that fits beside a point.
 
-    >>> _short("UCL (beta = 0.03, lr_sigma = 0.01, 2 more)")
-    'UCL (beta = 0.03, lr…'
+    >>> _short("UCL, beta 0.03, lr_sigma 0.01, tuned")
+    'UCL, beta 0.03, lr_s…'
     """
     return label if len(label) <= _MOST_LETTERS else f"{label[: _MOST_LETTERS - 1]}…"
 

@@ -1,0 +1,149 @@
+"""What stands above all sections in Markdown: the paper's claims, and benchmarks at a glance."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from uclearn.measures.statistics import Estimate
+from uclearn.paper.numbers import published
+from uclearn.report.claims import Claim, claims
+from uclearn.report.groups import Comparison, Group
+from uclearn.report.labels import benchmark_name, method_name
+from uclearn.report.rewards import alone_of, final_rewards, papers_of, rewards_by_group
+from uclearn.report.settings import epochs_of
+from uclearn.report.words import UNKNOWN, percent, reward_spread, spread
+
+Sections = Mapping[str, Sequence[Comparison]]
+"""By title, what is compared there."""
+
+_AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
+"""The methods in the table of all sections: UCL and what it is compared with most."""
+
+
+def overview(sections: Sections) -> str:
+    """Both."""
+    return paragraphs(_all_claims(sections), _glance(sections))
+
+
+def paragraphs(*parts: str) -> str:
+    """Those that say something, with empty lines between them."""
+    return "\n\n".join(part for part in parts if part)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table; what stands in a cell stays in it.
+
+    >>> print(table(["a", "b"], [["1|2", "3"]]))
+    | a | b |
+    |---|---|
+    | 1\\|2 | 3 |
+    """
+    head, *body = ["| " + " | ".join(map(_in_cell, line)) + " |" for line in (header, *rows)]
+    return "\n".join([head, "|" + "---|" * len(header), *body])
+
+
+def _in_cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _all_claims(sections: Sections) -> str:
+    """A row for each claim on each benchmark: by the first section that decides it."""
+    found: dict[tuple[str, str], tuple[Claim, str]] = {}
+    for title, own in sections.items():
+        for comparison in own:
+            name = ", ".join([benchmark_name(comparison.benchmark), *comparison.marks])
+            for claim in claims(comparison):
+                known_by = found.get((name, claim.text))
+                if known_by is None or (claim.is_decided and not known_by[0].is_decided):
+                    found[name, claim.text] = (claim, title)
+    if not found:
+        return ""
+    rows = [
+        [one.text, name, one.verdict, one.difference, f"{one.evidence} ({title})"]
+        for (name, _), (one, title) in sorted(found.items(), key=lambda entry: entry[0][0])
+    ]
+    verdicts = Counter(row[2].strip("*") for row in rows)
+    note = (
+        f"{verdicts['Holds']} hold, {verdicts['Does not hold']} do not, {verdicts['Not decided']} "
+        "are not decided. Differences in percentage points with their 95 % interval where several "
+        "seeds give one: an order is decided where it excludes 0, a number of the paper is reached "
+        "where the mean is no less. Of several sections the first that decides a claim."
+    )
+    header = ["The paper says", "On", "Here", "Difference", "Of what (section)"]
+    return paragraphs("## Claims", note, table(header, rows))
+
+
+def _glance(sections: Sections) -> str:
+    """All sections in one table (by title what they compare), a row for each length of training;
+    empty if there is none."""
+    shown = [
+        (title, comparison)
+        for title, own in sections.items()
+        for comparison in own
+        if comparison.is_whole
+        and comparison.classifies
+        and comparison.compared == list(comparison.groups)
+    ]
+    acting = [
+        (title, comparison)
+        for title, own in sections.items()
+        for comparison in own
+        if comparison.is_whole and not comparison.classifies and comparison.tasks > 1
+    ]
+    if not shown and not acting:
+        return ""
+    rows = [row for title, comparison in shown for row in _rows(title, comparison)]
+    rows += [row for title, comparison in acting for row in _reward_rows(title, comparison)]
+    header = ["Benchmark", "Epochs", *map(method_name, _AT_A_GLANCE), "UCL in the paper", "Section"]
+    note = (
+        "Mean accuracy over seeds ± half the 95 % interval, in reinforcement learning the sum of "
+        "rewards. Of several settings of a method, the one with most seeds, then the best; all are "
+        "in the sections."
+    )
+    numbers = {name: published(name, "ucl") for name in sorted({c.benchmark for _, c in shown})}
+    words = [f"{benchmark_name(k)}: {v.words}" for k, v in numbers.items() if v and v.words]
+    remark = f"The paper’s numbers. {'. '.join(words)}." if words else ""
+    return paragraphs("## At a glance", note, table(header, sorted(rows, key=_order)), remark)
+
+
+def _rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
+    number = published(comparison.benchmark, "ucl")
+    name = ", ".join([benchmark_name(comparison.benchmark), *comparison.marks])
+    for epochs in dict.fromkeys(map(epochs_words, comparison.groups)):
+        yield [
+            name,
+            epochs,
+            *(spread(_chosen(comparison, method, epochs)) for method in _AT_A_GLANCE),
+            percent(number.accuracy) if number else UNKNOWN,
+            title,
+        ]
+
+
+def _reward_rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
+    """The sum of rewards of each method, by the fresh networks' scale if there is one."""
+    if not any(runs for _, runs in rewards_by_group(comparison)):
+        return
+    alone = alone_of(comparison)
+    sums = final_rewards(comparison, alone or papers_of(comparison))
+    scale = f"fresh networks alone: {comparison.tasks}" if alone else "the paper’s way"
+    cells = []
+    for method in _AT_A_GLANCE:
+        own = [found for group, found in sums if group.method == method and found is not None]
+        cells.append(reward_spread(max(own, key=lambda found: found.count, default=None)))
+    name = f"{benchmark_name(comparison.benchmark)}: sum of rewards ({scale})"
+    yield [name, UNKNOWN, *cells, "figure only", title]
+
+
+def _chosen(comparison: Comparison, method: str, epochs: str) -> Estimate | None:
+    found = [g for g in comparison.groups if g.method == method and epochs_words(g) == epochs]
+    return max(found, key=lambda group: len(group.runs)).accuracy if found else None
+
+
+def epochs_words(group: Group) -> str:
+    """How many epochs a group had."""
+    epochs = epochs_of(group.config)
+    return UNKNOWN if epochs is None else str(epochs)
+
+
+def _order(row: Sequence[str]) -> tuple[str, int]:
+    name, epochs, *_ = row
+    return name, int(epochs) if epochs.isdigit() else 0
