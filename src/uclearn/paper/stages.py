@@ -16,7 +16,7 @@ PERMUTED = ("permuted-mnist", "row-permuted-mnist")
 SPLIT = ("split-mnist", "split-notmnist")
 _RIVALS = ("ewc", "si", "finetuning", "mas", "rwalk", "lwf", "hat", "finetuning+replay", "joint")
 _LOCAL = {"ucl.sampling": "local"}
-_CHEAP_VCL: dict[str, Any] = {}
+_CHEAP_VCL = {"vcl.sampling": "local", "vcl.samples": 1, "vcl.prediction_samples": 20}
 _OMNIGLOT = {"data.copies": 2, "data.split_after_augmentation": False}
 
 

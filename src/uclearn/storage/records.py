@@ -35,6 +35,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "data": {"copies": None},
     "ucl": {"hold": "weights", "silence_idle": False},
     "ewc": {"fisher": "auto"},
+    "vcl": {"sampling": "weight"},
 }
 """Settings that are newer than runs that exist, by part of a configuration or of a method, with the
 values that those runs had."""

@@ -216,3 +216,44 @@ def test_a_copy_draws_on_its_own() -> None:
     assert twin.draws is not net.draws
     twin(torch.randn(2, 5, dtype=torch.float64))
     assert noise.given == []
+
+
+@pytest.mark.parametrize(
+    ("layer", "x"),
+    [
+        (nn.Linear(6, 3), torch.randn(2, 6)),
+        (nn.Conv2d(2, 4, 3, padding=1, groups=2, padding_mode="reflect"), torch.randn(2, 2, 4, 4)),
+        (nn.ConvTranspose2d(2, 3, 2), torch.randn(2, 2, 3, 3)),
+        (nn.Embedding(5, 3), torch.tensor([[0, 4], [2, 2]])),
+    ],
+)
+def test_drawn_outputs_have_the_mean_and_the_spread_of_drawn_weights(
+    layer: nn.Module, x: Tensor
+) -> None:
+    many = 4000
+    net, _ = drawing(nn.Sequential(layer), samples=many)
+    x = x.double() if x.is_floating_point() else x
+    with torch.no_grad():
+        by_weights = net(x)
+        (drawn,) = net.children()
+        assert isinstance(drawn, MeanFieldLayer)
+        drawn.draws.per_example = True
+        by_outputs = net(x)
+    scale = by_weights.std(0)
+    assert ((by_outputs.mean(0) - by_weights.mean(0)) / scale).abs().max() < 6 * (2 / many) ** 0.5
+    assert (by_outputs.std(0) / scale - 1).abs().max() < 0.1
+    one, other = by_outputs[:, 0].flatten(1), by_outputs[:, 1].flatten(1)
+    together = torch.corrcoef(torch.stack([one[:, 0], other[:, 0]]))[0, 1]
+    assert abs(together) < 0.1  # each example has noise of its own
+
+
+def test_drawn_outputs_are_for_training_only() -> None:
+    net, noise = drawing(nn.Sequential(nn.Linear(3, 2)))
+    (layer,) = net.children()
+    assert isinstance(layer, MeanFieldLayer)
+    layer.draws.per_example = True
+    x = torch.randn(BATCH, 3).double()
+    assert net(x).shape == (DRAWS, BATCH, 2)
+    assert noise.given[-1].shape == (DRAWS * BATCH, 2)
+    with layer.draws.predicting():
+        assert torch.equal(net.eval()(x), net(x))

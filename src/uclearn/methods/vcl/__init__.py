@@ -14,14 +14,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any, Unpack
+from typing import Any, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
 
-from uclearn.choices import check_count
+from uclearn.choices import check_choice, check_count
 from uclearn.errors import SettingError
-from uclearn.gaussian import Noise, NoiseKind, require_convertible, survey
+from uclearn.gaussian import Noise, NoiseKind, Sampling, require_convertible, survey
 from uclearn.methods.contract import (
     Inputs,
     Losses,
@@ -69,6 +69,8 @@ class VCL(DrawsWeights):
         start_batch_size: its examples per step.
         loss: of the plain training, per example; None: that of the loop (see `use_loss`).
         plain: qualified names of modules that stay plain and are not held.
+        sampling: `"weight"` (the authors': draws of all weights, shared by a batch) or `"local"`:
+            what each node says to each example is drawn, and one of `samples` does as much as many.
         noise: `"table"` or `"fresh"` normal numbers (see `uclearn.gaussian.noise`).
         closed_form: add the penalty's gradient in `adjust_gradients` instead of through the loss.
         seed: of noise and of the plain training.
@@ -109,11 +111,13 @@ class VCL(DrawsWeights):
         start_batch_size: int = 256,
         loss: Loss | None = None,
         plain: Iterable[str] = (),
+        sampling: Sampling = "weight",
         noise: NoiseKind = "table",
         closed_form: bool = False,
         seed: int = 0,
     ) -> None:
         _check_settings(samples, prediction_samples, prior_variance)
+        check_choice("sampling", sampling, get_args(Sampling))
         plain = (*plain, *head_names(model))
         require_convertible(survey(model, plain))
         super().__init__(model)
@@ -121,7 +125,8 @@ class VCL(DrawsWeights):
         self.loss, self.closed_form = loss, closed_form
         self._start_settings = fit_settings("start", start_epochs, start_lr, start_batch_size, seed)
         self.noise = Noise(seed, kind=noise)
-        self.draws = WeightDraws(samples, prediction_samples, self.noise)
+        local = sampling == "local"
+        self.draws = WeightDraws(samples, prediction_samples, self.noise, per_example=local)
         self._layers = [self._convert(*item) for item in survey(self.model, plain).layers.items()]
         self._convert_heads()
         self.draws.attach(self.model)

@@ -29,8 +29,12 @@ class WeightDraws:
     the means; within `predicting()` it averages over `predictions` draws, the same for each batch.
     """
 
-    def __init__(self, samples: int, predictions: int, noise: Noise) -> None:
+    def __init__(
+        self, samples: int, predictions: int, noise: Noise, *, per_example: bool = False
+    ) -> None:
         self.samples, self.predictions, self.noise = samples, predictions, noise
+        self.per_example = per_example
+        """Training draws what each node says to each example, instead of weights."""
         self.now = 0
         """Number of draws in the forward pass that is under way; 0: the means."""
         self.probabilities = True
@@ -68,6 +72,12 @@ class WeightDraws:
         if self._averages:
             noise = Noise(noise.seed, 1 + zlib.crc32(name.encode()), noise.kind)
         return noise.normals((self.now, *like.shape), like.dtype, like.device)
+
+    @property
+    def draws_outputs(self) -> bool:
+        """Whether the forward pass under way draws outputs: a prediction never does, since it is
+        made by one fixed ensemble."""
+        return self.per_example and not self._averages
 
     def means(self) -> AbstractContextManager[None]:
         """Within: no draws, in `train()` neither."""

@@ -89,6 +89,8 @@ class MeanFieldLayer(nn.Module):
         if not self.draws.now:
             output: Tensor = super().forward(input, *others)
             return output
+        if self.draws.draws_outputs:
+            return self._drawn_outputs(input, *others)
         weight, bias = self._drawn("weight"), self._drawn("bias")
         assert weight is not None
         apart = self.draws.apart(input, self.partial)
@@ -98,6 +100,38 @@ class MeanFieldLayer(nn.Module):
         """What the layer computes, draw by draw: (draws, batch, ...) with (draws, out, in, ...)
         and (draws, out) gives (draws, batch, ...)."""
         raise NotImplementedError
+
+    def _drawn_outputs(self, input: Tensor, *others: Any) -> Tensor:
+        """What independent Gaussian weights say is Gaussian, too (Kingma, Salimans, Welling, 2015):
+
+            y ~ N( mean x + mean_bias,  variance x^2 + variance_bias )
+
+        for each example and node on its own. That is cheaper than weights for each draw, and as
+        every example has noise of its own, a batch averages over many draws.
+        """
+        mean = self.whole(input, self._moment("weight", 0), self._moment("bias", 0), *others)
+        squares = input.square() if input.is_floating_point() else input
+        moments = (self._moment("weight", 1), self._moment("bias", 1))
+        variance = self.whole(squares, *moments, *others)
+        normals = self.draws.noise.normals(tuple(mean.shape), mean.dtype, mean.device)
+        # where nothing varies the root has no slope
+        return torch.addcmul(mean, (variance + 1e-16).sqrt(), normals)
+
+    def _moment(self, name: str, which: int) -> Tensor | None:
+        """The mean (0) or the variance (1) of the weights or the biases."""
+        mean: Tensor | None = getattr(self, name, None)
+        if mean is None or which == 0:
+            return mean
+        posterior = self.posterior(name)
+        return torch.zeros_like(mean) if posterior is None else posterior.log_variance.exp()
+
+    def whole(
+        self, input: Tensor, weight: Tensor | None, bias: Tensor | None, *others: Any
+    ) -> Tensor:
+        """What the layer computes with one set of weights, for all rows of its input."""
+        assert weight is not None
+        above = None if bias is None else bias.unsqueeze(0)
+        return self.compute(input.unsqueeze(0), weight.unsqueeze(0), above, *others).squeeze(0)
 
     def _drawn(self, name: str) -> Tensor | None:
         """(draws, ...) the weights or the biases of each draw."""
