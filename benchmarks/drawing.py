@@ -23,13 +23,13 @@ class Line:
     """What one method did."""
 
     style: int
+    """The number of its colour; from 10 on the same again, dashed."""
     x: Sequence[float]
     y: Values
     low: Values = ()
     high: Values = ()
     said: str = ""
     """In the list below the panel; empty: nothing."""
-    dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -104,16 +104,20 @@ def _panel(panel: Panel) -> Iterable[str]:
         yield f'<text class="m" x="{_LEFT}" y="40">{escape(panel.missing)}</text>'
     else:
         yield from _plot(panel)
-    told = [(line.style, line.dashed, line.said) for line in panel.lines if line.said]
+    told = [(line.style, line.said) for line in panel.lines if line.said]
     y = HEIGHT + 8
-    for style, dashed, said in told:
-        dash = ' stroke-dasharray="4 3"' if dashed else ""
-        yield f'<path class="l{style % 10}" d="M{_LEFT} {y - 4}h18"{dash}/>'
+    for style, said in told:
+        yield f'<path {_stroke(style)} d="M{_LEFT} {y - 4}h18"/>'
         yield f'<text x="{_LEFT + 24}" y="{y}">{escape(said)}</text>'
         y += _ROW
     for said in panel.said:
         yield f'<text class="m" x="{_LEFT}" y="{y}">{escape(said)}</text>'
         y += _ROW
+
+
+def _stroke(style: int) -> str:
+    dash = ' stroke-dasharray="5 3"' if style >= 10 else ""
+    return f'class="l{style % 10}"{dash}'
 
 
 class _Scale:
@@ -155,8 +159,7 @@ def _plot(panel: Panel) -> Iterable[str]:
             yield f'<circle class="f{line.style % 10}" cx="{x}" cy="{y}" r="3"/>'
             continue
         path = "L".join(f"{x} {y}" for x, y in points)
-        dash = ' stroke-dasharray="4 3"' if line.dashed else ""
-        yield f'<path class="l{line.style % 10}" d="M{path}"{dash}/>'
+        yield f'<path {_stroke(line.style)} d="M{path}"/>'
 
 
 def _frame(panel: Panel, scale: _Scale) -> Iterable[str]:

@@ -31,8 +31,10 @@ Stages = Mapping[str, Sequence[Comparison]]
 """By title of the section in RESULTS.md, what is compared there."""
 
 _DRAWN = ("ucl", "ewc", "si", "vcl", "vcl+coreset", "hat", "finetuning", "joint")
-_STYLES = {"vcl+coreset": 5, "finetuning": 7, "joint": 6}
-_UNTUNED = 8
+_STYLES = (0, 1, 2, 3, 5, 4, 7, 6)
+"""The colours that the report gives them, too."""
+_UNTUNED = 10
+"""UCL's colour, dashed."""
 _SMALL_COLUMNS = 3
 
 
@@ -90,7 +92,7 @@ def _chosen(stages: Stages, benchmark: str) -> list[tuple[str, int, Group]]:
         own = [group for group in found[0].compared if group.method == method]
         if own:
             group = max(own, key=lambda group: len(group.runs))
-            style = _STYLES.get(method, _DRAWN.index(method))
+            style = _STYLES[_DRAWN.index(method)]
             drawn_groups.append((method_name(method), style, group))
     untuned = [
         group

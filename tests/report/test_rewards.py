@@ -132,6 +132,20 @@ def test_a_random_policy_is_0_and_the_best_fresh_network_1(tmp_path: Path) -> No
     assert line.startswith("| UCL | 1 | 10 → 9 | 1 → 1 | 1.78 | 1.65 |")  # raw returns first
 
 
+def test_who_learns_new_tasks_is_measured_by_fresh_networks(tmp_path: Path) -> None:
+    for seed in range(2):
+        write(tmp_path, "ucl", [[-5.0], [-5.0, 8.0 + seed]], seed)
+        write(tmp_path, "finetuning", [[-5.0], [-6.0, 4.0 + seed]], seed)
+    assert reward_claims(comparison_of(tmp_path)) == []  # a share of a debt is none, and no scale
+    write_alone(tmp_path, "a", -9.0, [0.0], 0)
+    write_alone(tmp_path, "b", 0.0, [10.0], 0)
+    (claim,) = reward_claims(comparison_of(tmp_path))
+    assert claim.text == "UCL learns new tasks as well as fine-tuning"
+    assert claim.verdict == "**Holds**"
+    assert claim.difference == "+40.0 (+40.0 to +40.0)"
+    assert claim.evidence.startswith("UCL: 0.85 and 0.45 of what a fresh network reaches alone")
+
+
 def test_other_circumstances_are_no_measure(tmp_path: Path) -> None:
     write(tmp_path, "ucl", UCL)
     for name in ("a", "b"):

@@ -3,16 +3,24 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import isnan
 from statistics import fmean
 from typing import Literal
 
 from uclearn.measures.accuracy import known
 from uclearn.measures.capacity import QUANTILES
+from uclearn.measures.rewards import normalised
 from uclearn.measures.statistics import Estimate, paired_difference
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Comparison, Group
 from uclearn.report.labels import in_sentence, method_name
-from uclearn.report.rewards import Rewards, at_the_end, rewards_by_group, when_learned
+from uclearn.report.rewards import (
+    Rewards,
+    alone_of,
+    at_the_end,
+    rewards_by_group,
+    when_learned,
+)
 from uclearn.report.sections.accuracy import ablation_families
 from uclearn.report.settings import ablated, epochs_of
 from uclearn.report.words import difference, percent
@@ -153,33 +161,63 @@ def _histograms(comparison: Comparison) -> Iterator[Claim]:
 
 
 def reward_claims(comparison: Comparison) -> list[Claim]:
-    """Of reinforcement learning: who keeps the first task better than fine-tuning does. Only where
-    its return was positive does a share of it mean anything."""
+    """Of reinforcement learning: who keeps the first task better than fine-tuning does, and learns
+    the others as well; of several settings of a method the one with most seeds."""
     groups = rewards_by_group(comparison)
-    plain = next(((g, runs) for g, runs in groups if g.method == "finetuning"), None)
-    if plain is None or comparison.tasks < 2:
+    plain = next((runs for group, runs in groups if group.method == "finetuning"), None)
+    if not plain or comparison.tasks < 2:
         return []
-    found = [
-        (group, runs)
-        for group, runs in groups
-        if group is not plain[0] and _positive(runs) and _positive(plain[1])
-    ]
-    return [
-        _keeps(
-            *max((one for one in found if one[0].method == method), key=lambda o: len(o[1])),
-            plain[1],
-        )
-        for method in dict.fromkeys(group.method for group, _ in found)
-    ]
+    found = []
+    for method in dict.fromkeys(group.method for group, runs in groups if runs):
+        own = [one for one in groups if one[0].method == method]
+        group, runs = max(own, key=lambda one: len(one[1]))
+        if runs is not plain:
+            found += [*_keeps(group, runs, plain), *_learns(comparison, group, runs, plain)]
+    return found
 
 
-def _keeps(group: Group, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Claim:
-    """By the share that is left of what was reached when the first task was learned."""
+def _learns(
+    comparison: Comparison, group: Group, own: Sequence[Rewards], plain: Sequence[Rewards]
+) -> Iterator[Claim]:
+    """By the reward of each task but the first when its turn was over."""
+    scale = alone_of(comparison)
+    if scale is None:
+        return
+
+    def learned(runs: Sequence[Rewards]) -> dict[int, float]:
+        return {
+            run.seed: fmean(
+                value
+                for task in range(1, comparison.tasks)
+                if not isnan(value := normalised(when_learned(run, task), scale.ranges[task]))
+            )
+            for run in runs
+        }
+
+    if all(reach.greatest <= reach.least for reach in scale.ranges[1:]):
+        return
+    ours, theirs = learned(own), learned(plain)
+    found = paired_difference(ours, theirs)
+    means = [f"{fmean(each.values()):.2f}" for each in (ours, theirs)]
+    yield Claim(
+        f"{method_name(group.method)} learns new tasks as well as fine-tuning",
+        _beyond_chance((found, 1)),
+        difference(found),
+        f"{group.label}: {means[0]} and {means[1]} of what a fresh network reaches alone, tasks 2 "
+        f"to {comparison.tasks}",
+    )
+
+
+def _keeps(group: Group, own: Sequence[Rewards], plain: Sequence[Rewards]) -> Iterator[Claim]:
+    """By the share that is left of what was reached when the first task was learned. Only where
+    that return was positive does a share of it mean anything."""
+    if not (_positive(own) and _positive(plain)):
+        return
     ours, theirs = _kept(own), _kept(plain)
     found = paired_difference(ours, theirs)
     ends = [fmean(at_the_end(run, 0) for run in runs) for runs in (own, plain)]
     shares = [f"{100 * fmean(kept.values()):.0f} %" for kept in (ours, theirs)]
-    return Claim(
+    yield Claim(
         f"{method_name(group.method)} keeps more of the first task’s reward than fine-tuning",
         _beyond_chance((found, 1)),
         difference(found),
