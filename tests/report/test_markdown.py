@@ -49,6 +49,12 @@ def test_each_folder_is_a_section_that_begins_with_what_is_said_about_it(tmp_pat
     assert text.index("## Broad look") < text.index("## Longer\n\nMore epochs.")
 
 
+def test_a_folder_called_like_a_stage_says_what_the_stage_asks(tmp_path: Path) -> None:
+    write_run(tmp_path / "longer" / "run", config("ucl", tasks=2), two_tasks(0.9))
+    write_report([tmp_path / "longer"], tmp_path / "r.md")
+    assert "## Does more training help?\n\n5, 20 and 100 epochs" in (tmp_path / "r.md").read_text()
+
+
 def test_several_sections_begin_with_all_of_them_at_a_glance(tmp_path: Path) -> None:
     for seed, kept in enumerate((0.80, 0.90)):
         wanted = config("ucl", seed, benchmark="split-notmnist", epochs=20)

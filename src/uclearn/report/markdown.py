@@ -2,7 +2,7 @@
 
 Each folder makes a section. A file `about.md` in it stands at the section's beginning, with a
 heading of its own if it has one: what was asked and how it was run, in words; all numbers come from
-the runs.
+the runs. A folder that is called like a stage of the reproduction begins with what that says.
 """
 
 from collections.abc import Sequence
@@ -12,6 +12,7 @@ from statistics import fmean
 from uclearn.measures.accuracy import known
 from uclearn.measures.statistics import estimate
 from uclearn.paper.numbers import Published, published
+from uclearn.paper.studies import RL_STUDIES, STUDIES
 from uclearn.report.claims import Claim, claims, spreads
 from uclearn.report.groups import Comparison, Group, collect, comparisons
 from uclearn.report.labels import departures
@@ -63,8 +64,12 @@ def _section(folder: Path) -> tuple[str, list[Comparison], str]:
     """Of a folder: its title, what is compared there, and the whole text."""
     found = collect([folder])
     compared = comparisons(found.complete)
-    words = folder.resolve().name.replace("-", " ").replace("_", " ")
-    title, about, file = words[:1].upper() + words[1:], "", folder / ABOUT_NAME
+    name, file = folder.resolve().name, folder / ABOUT_NAME
+    words = name.replace("-", " ").replace("_", " ")
+    title, about = words[:1].upper() + words[1:], ""
+    known = {**STUDIES, **RL_STUDIES}.get(name)
+    if known is not None:
+        title, about = known.title, known.note
     if file.exists():
         about = file.read_text(encoding="utf-8")
     if about.startswith("# "):
