@@ -39,17 +39,42 @@ def test_old_outputs_are_the_same(name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["ucl", "ewc", "si", "mas", "rwalk", "vcl"])
 def test_what_is_remembered_of_old_outputs_stays_and_new_ones_are_free(name: str) -> None:
-    # a sigma by rule follows the weights of the layer as it was built, which `fresh` does not share
-    settings: dict[str, Any] = {"sigma": 0.06} if name == "ucl" else {}
-    ours = learner(name, outputs=2, **settings)
+    ours = learner(name, outputs=2)
     ours.learn(month(0), "january")
     before, after = state(ours), grown(ours, 4).state_dict()
-    fresh = Learner(mlp(4, (12,), 4), name, example=ours.example, **settings).method.state_dict()
+    fresh = Learner(mlp(4, (12,), 4), name, example=ours.example).method.state_dict()
     assert before.keys() == after.keys()
     for key, old in before.items():
         assert torch.equal(after[key][tuple(slice(n) for n in old.shape)], old)
-        if old.dim() and after[key].shape != old.shape and "weight" not in key:
-            assert torch.equal(after[key][2:], fresh[key][2:])  # as built: importance, sigma, bias
+        # as built: importance, bias; a sigma by rule follows weights that `fresh` does not share
+        apart = ("weight", "rho", "sigma") if name == "ucl" else ("weight",)
+        if old.dim() and after[key].shape != old.shape and not any(part in key for part in apart):
+            assert torch.equal(after[key][2:], fresh[key][2:])
+
+
+@pytest.mark.slow
+def test_new_outputs_are_as_uncertain_as_the_old_ones_were_in_the_beginning() -> None:
+    ours = learner("ucl", outputs=2)
+    ours.learn(month(0), "january")
+    larger = grown(ours, 4)
+    *_, last = larger.strengths().values()
+    torch.testing.assert_close(last[2:], torch.ones(2))
+    assert last[:2].max() > 1.5  # the month made the old ones certain
+
+
+@pytest.mark.slow
+def test_classes_are_added_where_what_was_seen_is_kept_in_other_blocks_then() -> None:
+    """100 inputs of a layer: two blocks of 50 for 2 outputs, one of 100 for 100."""
+    ours = Learner(mlp(4, (100,), 2), "ucl", plan=PLAN)
+    ours.learn(month(0), "january")
+    x, y = month(1)
+    blocks = ours.method.held[1].seen.blocks.clone()
+    larger = grown(ours, 100)
+    wide = larger.held[1].seen.blocks
+    assert (blocks.shape, wide.shape) == ((1, 2, 50, 50), (1, 1, 100, 100))
+    torch.testing.assert_close(wide[0, 0], torch.block_diag(*blocks[0]))
+    ours.learn((x, y), "february", classes=100)
+    assert ours.predict(x).probabilities.shape[1] == 100
 
 
 def test_a_class_that_comes_later_is_learned_and_the_old_ones_are_not_lost() -> None:

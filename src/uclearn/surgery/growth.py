@@ -65,7 +65,7 @@ def widen(method: M, by: By, example: object, *, seed: int = 0) -> M:
     >>> wide.model[0], [tuple(s.shape) for s in wide.strengths().values()]
     (GaussianLinear(in_features=4, out_features=12, bias=True), [(12,), (2,)])
     """
-    extend_memory = _required_grower(type(innermost(method)))
+    extend_memory = required_grower(type(innermost(method)))
     grown = copy.deepcopy(method)
     extend_memory(innermost(grown), _widen(grown.model, by, example, seed))
     return grown
@@ -275,7 +275,7 @@ Grower = Callable[[Any, Growth], None]
 _TAUGHT: dict[type[Method], Grower] = {}
 
 
-def _required_grower(kind: type[Method]) -> Grower:
+def required_grower(kind: type[Method]) -> Grower:
     """Refuses a method whose memory nobody knows how to extend."""
     if (grower := _grower(kind)) is not None:
         return grower

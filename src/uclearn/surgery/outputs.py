@@ -7,15 +7,18 @@ import math
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.errors import UclearnError, UnsupportedLayerError
 from uclearn.methods.contract import Method, lent
+from uclearn.methods.parts.wrapper import innermost
 from uclearn.networks import MultiHead, arguments
-from uclearn.surgery.resize import replace_tensors
+from uclearn.surgery.anatomy import examine
+from uclearn.surgery.growth import Growth, lengthen, required_grower
+from uclearn.surgery.resize import replace_tensors, resize
 
 Build = Callable[[nn.Module], Method]
 
@@ -30,10 +33,11 @@ def add_outputs(
 ) -> tuple[Method, nn.Module]:
     """A method with `outputs` outputs that knows what `method` knows, and its plain network.
 
-    The method is built anew from a network with a larger output layer; then all that the old one
-    remembers is put where it stood. What remains as built belongs to the new outputs: small random
-    weights, no importance, the initial uncertainty. `method` and `blank`, the plain network that it
-    was built from, are left as they are; `build` makes the method of a network.
+    New outputs have small random weights, no importance, the initial uncertainty. What a method
+    remembers grows as when its network is widened. One that cannot be widened is built anew from a
+    network with a larger output layer, and what the old one remembers is put where it stood.
+    `method` and `blank`, the plain network that it was built from, are left as they are; `build`
+    makes the method of a network.
     """
     name = output_layer(method.model, example)
     larger = copy.deepcopy(blank)
@@ -43,7 +47,10 @@ def add_outputs(
             wanted[parameter][0] = outputs
     resize_to(larger, wanted)
     _draw(larger.get_submodule(name), outputs, method, name, generator)
-    grown = build(larger)
+    try:
+        return _extended(method, name, larger, example), larger
+    except UnsupportedLayerError:
+        grown = build(larger)
     try:
         grown.load_state_dict(_transplanted(method.state_dict(), grown.state_dict()))
     except UclearnError as error:
@@ -53,6 +60,22 @@ def add_outputs(
             f"which gives every task an output layer of its own. ({error})"
         ) from error
     return grown, larger
+
+
+@torch.no_grad()
+def _extended(method: Method, name: str, larger: nn.Module, example: Any) -> Method:
+    """A copy with the output layer of `larger`, and a memory that has grown with it."""
+    extend_memory = required_grower(type(innermost(method)))
+    grown = copy.deepcopy(method)
+    anatomy = examine(grown.model, example)
+    drawn = cast(nn.Linear, larger.get_submodule(name))
+    layer = cast(nn.Linear, grown.model.get_submodule(name))
+    before = layer.out_features
+    cuts = lengthen(anatomy, {name: drawn.out_features - before})
+    resize(grown.model, anatomy, cuts)
+    layer.weight[before:] = drawn.weight[before:].to(layer.weight)
+    extend_memory(innermost(grown), Growth(anatomy, cuts, example))
+    return grown
 
 
 def output_layer(model: nn.Module, example: Any) -> str:
