@@ -62,6 +62,13 @@ def test_formulas_say_what_is_counted(name: str, method: str) -> None:
     assert expected(method, _sizes(name)) == count(name, method)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", BENCHMARKS)
+def test_so_do_those_of_variants(name: str) -> None:
+    found = count(name, "ucl", {"ucl.hold": "outputs"})
+    assert expected("ucl", _sizes(name), "hold=outputs") == found
+
+
 def _sizes(name: str) -> Sizes:
     """Of the benchmark's network."""
     make = benchmark(name).network
@@ -79,15 +86,18 @@ def _sizes(name: str) -> Sizes:
         head=own[-1],
         heads=sum(own),
         tasks=len(own),
+        layers=tuple((layer.weight.shape[1], len(layer.weight)) for layer in layers),
     )
 
 
 def test_a_network_of_any_size_needs_no_memory() -> None:
-    rows = {row.method: row.footprint for row in parameter_table("permuted-mnist", [10**6] * 100)}
+    rows = {row.label: row.footprint for row in parameter_table("permuted-mnist", [10**6] * 100)}
     plain = rows["finetuning"].kept
     assert plain == 784 * 10**6 + 99 * 10**12 + 10**7 + 100 * 10**6 + 10
     assert rows["ewc"].kept == 3 * plain
     assert rows["ucl"].kept == 2 * (plain + 100 * 10**6 + 10)
+    blocks = 784**2 + 99 * 10**12 + 15625 * 64**2
+    assert rows["ucl, hold=outputs"].kept == rows["ucl"].kept + blocks + 784 + 100 * 10**6
 
 
 def test_convolutional_networks_have_no_other_widths() -> None:

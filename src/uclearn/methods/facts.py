@@ -33,6 +33,8 @@ class Sizes(NamedTuple):
     heads: int
     """Parameters of all heads."""
     tasks: int
+    layers: tuple[tuple[int, int], ...] = ()
+    """Of each layer that all tasks share its inputs and its nodes (channels, of a convolution)."""
 
     @property
     def plain(self) -> int:
@@ -112,7 +114,9 @@ class Facts:
     variants: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Further lines of `uclearn params`: by their name the settings that set them apart."""
     cost: Callable[[Sizes], Cost] | None = None
-    """What it holds, by formula, for networks too large to be built."""
+    """What it holds with the paper's settings, by formula, for networks too large to be built."""
+    variant_costs: Mapping[str, Callable[[Sizes], Cost]] = field(default_factory=dict)
+    """The same of its variants."""
     grow: Callable[[Any, Any], None] | None = None
     """`grow(method, growth)` extends in place what it remembers, after its model has been widened
     (see `uclearn.surgery.growth`); None: its model cannot be widened."""

@@ -63,18 +63,20 @@ def mlp_sizes(inputs: int, hidden: Sequence[int], classes: Sequence[int], *, hea
         classes: of each task.
         heads: whether each task has an output layer of its own.
 
-    >>> mlp_sizes(784, (400, 400), [10] * 10, heads=False)
-    Sizes(shared=478410, nodes=810, hidden=800, head=0, heads=0, tasks=10)
+    >>> mlp_sizes(784, (400, 400), [10] * 10, heads=False)[:6]
+    (478410, 810, 800, 0, 0, 10)
     """
     own = [(hidden[-1] + 1) * count for count in classes] if heads else [0]
     widths = [inputs, *hidden, *([] if heads else classes[:1])]
+    layers = tuple(itertools.pairwise(widths))
     return Sizes(
-        shared=sum((before + 1) * after for before, after in itertools.pairwise(widths)),
+        shared=sum((before + 1) * after for before, after in layers),
         nodes=sum(widths[1:]),
         hidden=sum(hidden),
         head=own[-1],
         heads=sum(own),
         tasks=len(classes),
+        layers=layers,
     )
 
 
@@ -87,8 +89,8 @@ def methods_with_formula() -> list[str]:
     return [name for name in METHODS.sound()[0] if facts(name).cost is not None]
 
 
-def expected(method: str, sizes: Sizes) -> Footprint:
-    """By formula.
+def expected(method: str, sizes: Sizes, variant: str | None = None) -> Footprint:
+    """By formula, of the method or of one of its variants.
 
     >>> expected("ewc", mlp_sizes(784, (400, 400), [10] * 10, heads=False))
     Footprint(kept=1435230, learning=2870460, sent=478410)
@@ -99,7 +101,7 @@ def expected(method: str, sizes: Sizes) -> Footprint:
             "`method` must be one whose cost is known by formula "
             f"({', '.join(methods_with_formula())}), got {method!r}."
         )
-    cost = formula(sizes)
+    cost = formula(sizes) if variant is None else facts(method).variant_costs[variant](sizes)
     learning = cost.kept + cost.working + (1 + cost.moments) * cost.trained
     return Footprint(cost.kept, learning, cost.trained)
 
@@ -125,11 +127,15 @@ def parameter_table(name: str, hidden: Sequence[int] | None = None) -> list[Coun
     >>> parameter_table("split-mnist", hidden=[8192] * 16)[0].footprint.kept
     1013268490
     """
+    table: list[Count] = []
     if hidden is not None:
         sizes = sizes_with(name, hidden)
-        known = methods_with_formula()
-        return [Count(method, method, expected(method, sizes)) for method in known]
-    table = []
+        for method in methods_with_formula():
+            table.append(Count(method, method, expected(method, sizes)))
+            for variant in facts(method).variant_costs:
+                found = expected(method, sizes, variant)
+                table.append(Count(f"{method}, {variant}", method, found))
+        return table
     for method in METHODS.sound()[0]:
         table.append(Count(method, method, count(name, method)))
         for variant, settings in facts(method).variants.items():

@@ -2,9 +2,10 @@
 weights changes what its nodes say to them (`uclearn.penalties.outputs`).
 
 Of a vector of inputs, with a 1 at its end for the bias, the mean of x x^T is gathered when a task
-ends, in units in which its diagonal is 1 on average, and averaged over tasks. Two thirds of what an
-EWC keeps: blocks on its diagonal no wider than the layer has nodes are no more numbers than the
-layer has weights.
+ends, in units in which its diagonal is 1 on average, and averaged over tasks. With the anchors that
+is about what an EWC keeps: blocks on its diagonal no wider than the layer has nodes are no more
+numbers than the layer has weights. Blocks are at least 64 wide, so that a layer of fewer nodes
+keeps up to 64 numbers for each input.
 """
 
 from __future__ import annotations
@@ -38,6 +39,22 @@ _REMEMBERED_BYTES = 1 << 28
 _REMEMBERED_CALLS = 16
 
 
+def layout(inputs: int, nodes: int) -> tuple[int, int]:
+    """How many blocks are kept for a layer, and how wide they are.
+
+    >>> layout(784, 256), layout(400, 10)
+    ((4, 196), (7, 58))
+    """
+    count = -(-inputs // min(inputs, max(nodes, _NARROWEST)))
+    return count, -(-inputs // count)
+
+
+def numbers(inputs: int, nodes: int) -> int:
+    """That are kept for a layer: its blocks, and a mean for each input."""
+    count, width = layout(inputs, nodes)
+    return count * width**2 + inputs
+
+
 class SeenInputs(nn.Module):
     """Second moments of what one layer was given in finished tasks; all zero before the first.
 
@@ -58,8 +75,7 @@ class SeenInputs(nn.Module):
         view = layer.inputs_last(layer.weight.detach())
         groups, nodes, inputs = view.shape[0], view.shape[1], view.shape[-1]
         self.words = isinstance(layer, GaussianEmbedding)
-        count = 1 if self.words else -(-inputs // min(inputs, max(nodes, _NARROWEST)))
-        self.width = -(-inputs // count)
+        count, self.width = (1, inputs) if self.words else layout(inputs, nodes)
         zeros = layer.rho.detach().new_zeros
         self.register_buffer("tasks", torch.tensor(0))
         self.register_buffer("corner", zeros(()))
@@ -200,7 +216,7 @@ def forward_calls(
             yield lambda batch=batch: run(model, batch, head)
     elif task is not None:
         device = next(model.parameters()).device
-        for prepared in present().dealt(iterate(_sample(task), 256)):
+        for prepared in present().dealt(iterate(sample(task), 256)):
             placed = prepared.to(device)
             yield lambda placed=placed: run(model, placed.inputs, placed.task)
     else:
@@ -216,7 +232,7 @@ def _lengthened(precision: torch.dtype, value: Any) -> Any:
     return value.to(precision) if short else value
 
 
-def _sample(task: Task) -> Any:
+def sample(task: Task) -> Any:
     """`EXAMPLES` of a task's examples, evenly spaced; all of those that cannot be picked."""
     data = task.train
     if isinstance(data, FromLoader) or len(data) <= EXAMPLES:
