@@ -68,9 +68,8 @@ def test_classes_are_added_where_what_was_seen_is_kept_in_other_blocks_then() ->
     ours = Learner(mlp(4, (100,), 2), "ucl", plan=PLAN)
     ours.learn(month(0), "january")
     x, y = month(1)
-    blocks = ours.method.held[1].seen.blocks.clone()
-    larger = grown(ours, 100)
-    wide = larger.held[1].seen.blocks
+    key = "held.1.seen.blocks"
+    blocks, wide = ours.method.state_dict()[key], grown(ours, 100).state_dict()[key]
     assert (blocks.shape, wide.shape) == ((1, 2, 50, 50), (1, 1, 100, 100))
     torch.testing.assert_close(wide[0, 0], torch.block_diag(*blocks[0]))
     ours.learn((x, y), "february", classes=100)

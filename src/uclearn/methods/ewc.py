@@ -7,7 +7,7 @@ example: the empirical one, by the answers that the data give,
 
     F_i = mean over examples of (d loss / d theta_i)^2
 
-or the true one, by the answers that the network itself expects (see `surprise`). Where a network
+or the true one, by the answers that the network itself expects (`parts.surprise`). Where a network
 fits its data, losses and with them the empirical F vanish, and what little is left speaks of the
 few examples that it gets wrong. The authors of the UCL paper squared the *mean* gradient of batches
 of 20 instead, which is about a twentieth of that, since gradients of single examples largely
@@ -21,7 +21,6 @@ Over tasks, three ways to merge (t tasks are done, F_new and theta_new belong to
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, Unpack, get_args
 
@@ -35,6 +34,7 @@ from uclearn.methods.contract import Inputs, Losses, Step, StepFields, forward_p
 from uclearn.methods.facts import Cost, Facts, Range
 from uclearn.methods.parts.anchors import AnchoredMethod, grow_anchors
 from uclearn.methods.parts.per_example import importance
+from uclearn.methods.parts.surprise import surprise
 from uclearn.methods.parts.wrapper import Strength, check_importance
 from uclearn.ranks import present
 from uclearn.tasks.task import Task
@@ -182,34 +182,6 @@ class EWC(AnchoredMethod):
             else:
                 old.mul_(self.gamma).add_(fresh)
         self.memory.remember()
-
-
-def surprise(outputs: Tensor, classes: bool, generator: torch.Generator) -> Tensor:
-    """(batch,) numbers whose squared gradients are, on average, the true Fisher information.
-
-    With outputs z and random signs r, it is v . z with v held fixed and E v v^T the information
-    that an answer holds about z:
-
-        classes   p = softmax z,   v_k = sqrt(p_k) r_k - p_k sum_j sqrt(p_j) r_j,
-                  E v v^T = diag(p) - p p^T
-        numbers   v = sqrt(2) r,   E v v^T = 2 I   (of squared errors)
-
-    The mean over answers drawn from p is the same, but where a network is sure, hardly any draw
-    says anything: here each example does.
-
-    Args:
-        outputs: (batch, classes) or (batch, ...) numbers, with graph.
-        classes: whether they are logits.
-        generator: of the signs.
-    """
-    signs = torch.randint(0, 2, outputs.shape, generator=generator).to(outputs) * 2 - 1
-    if classes:
-        chances = outputs.detach().softmax(1)
-        signs = signs * chances.sqrt()
-        signs = signs - chances * signs.sum(1, keepdim=True)
-    else:
-        signs = signs * math.sqrt(2)
-    return (outputs * signs).flatten(1).sum(1)
 
 
 def _switch_on_dropout(model: nn.Module) -> None:

@@ -13,9 +13,10 @@ from uclearn import Learner
 from uclearn.errors import SettingError
 from uclearn.live.folder import FORMAT, state_of
 from uclearn.methods.contract import Method
-from uclearn.methods.ewc import EWC, surprise
+from uclearn.methods.ewc import EWC
 from uclearn.methods.mas import MAS
 from uclearn.methods.parts.anchors import AnchoredMethod
+from uclearn.methods.parts.surprise import surprise
 from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.networks import mlp

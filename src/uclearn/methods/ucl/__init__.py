@@ -14,8 +14,10 @@ and eq. (4) pulls towards the initial means with weight alpha.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Literal, Unpack, get_args
 
 import torch
@@ -36,7 +38,7 @@ from uclearn.gaussian import (
 )
 from uclearn.gaussian.convert import Means
 from uclearn.methods.contract import Inputs, Losses, Step, StepFields, as_step, groups_apart, lent
-from uclearn.methods.facts import Cost, Facts, Range
+from uclearn.methods.facts import Cost, Facts, Range, Sizes
 from uclearn.methods.parts.wrapper import (
     DrawsWeights,
     ModuleGuard,
@@ -54,7 +56,11 @@ from uclearn.methods.ucl.penalty import (
     UCLPenalty,
     grow,
 )
+from uclearn.methods.ucl.pretrained import Answers, measured, passes_over, strengths_by
 from uclearn.methods.ucl.rules import (
+    FINISHED,
+    GUESSED,
+    MEASURED,
     NOISE,
     Auto,
     beta_by_rule,
@@ -62,13 +68,28 @@ from uclearn.methods.ucl.rules import (
     lr_sigma_by_rule,
     sigma_by_rule,
 )
-from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather
-from uclearn.networks import head_names
+from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather, numbers
+from uclearn.networks import MultiHead, head_names
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 from uclearn.topology import Topology
 
 Hold = Literal["outputs", "weights"]
+_log = logging.getLogger("uclearn")
+_SURROGATE = (
+    "UCL was shown nothing of what the pretrained network knows, so it holds what the network "
+    "makes of the inputs %s. Better: `method.end_task(inputs=batches)`, before the first new task, "
+    "with inputs that the network was trained on."
+)
+
+
+def _cost(n: Sizes) -> Cost:
+    return Cost(2 * (n.shared + n.nodes) + n.heads, n.shared + n.nodes + n.head)
+
+
+def _cost_of_outputs(n: Sizes) -> Cost:
+    plain = _cost(n)
+    return plain._replace(kept=plain.kept + sum(numbers(*layer) for layer in n.layers))
 
 
 class UCL(DrawsWeights):
@@ -86,6 +107,10 @@ class UCL(DrawsWeights):
         sigma: one initial standard deviation for all layers (the paper's 0.06), by rule a share of
             the size of each layer's weights; or None, and
         ratio: the share of each layer's initial variance given to noise.
+        pretrained: the model has been trained before, and what it knows is held as a first task:
+            sigma starts at a tenth of the weights' size instead of a third. Show it what it has
+            learned, `method.end_task(inputs=batches)`, before the first new task; else what the
+            first new task brings has to do.
         means: `"keep"` the model's weights, or `"draw"` new ones as He does, leaving room for
             the noise.
         alpha: weight of eq. (4) towards the initial means while the first task is learned.
@@ -133,7 +158,8 @@ class UCL(DrawsWeights):
         tried={"beta": (0.0001, 0.001, 0.01, 0.1), "sigma": (0.02, 0.06, 0.18)},
         # the paper's count has an uncertainty for each bias, too
         variants={"noisy_bias": {"noisy_bias": True}, "hold=outputs": {"hold": "outputs"}},
-        cost=lambda n: Cost(2 * (n.shared + n.nodes) + n.heads, n.shared + n.nodes + n.head),
+        cost=_cost,
+        variant_costs={"hold=outputs": _cost_of_outputs},
         grow=grow,
     )
 
@@ -151,6 +177,7 @@ class UCL(DrawsWeights):
         beta: float | Auto = "auto",
         sigma: float | Auto | None = "auto",
         ratio: float | None = None,
+        pretrained: bool = False,
         means: Means = "keep",
         alpha: float = 0.01,
         lr_sigma: float | Auto | None = "auto",
@@ -175,7 +202,7 @@ class UCL(DrawsWeights):
             ratio = NOISE
         converted = convert(
             model,
-            sigma=_start(sigma, ratio),
+            sigma=_start(sigma, ratio, pretrained),
             ratio=ratio,
             means=means,
             sampling=sampling,
@@ -192,7 +219,7 @@ class UCL(DrawsWeights):
         self._beta_by_rule = beta == "auto"
         self.beta = 0.0 if beta == "auto" else beta  # by rule: follows from where layers started
         self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
-        self.silence_idle = silence_idle
+        self.silence_idle, self.pretrained = silence_idle, pretrained
         self.closed_form = closed_form
 
         self._found = found = survey(self.model, plain, strict=False, loose=loose)
@@ -221,7 +248,7 @@ class UCL(DrawsWeights):
             # (2,): of the task before, and so far of the present one
             self.register_buffer("steps_taken", torch.zeros(2, dtype=torch.int64))
         self._recent = RecentCalls()
-        if hold == "outputs":
+        if hold == "outputs" or pretrained:
             self._recent.listen_to(self.model)
         self.statistics = RunningStatistics(self.model, batch_norm)
         self._guard = ModuleGuard(self, {**self._layers, **self._norms})
@@ -230,6 +257,13 @@ class UCL(DrawsWeights):
         self._tighten()
 
     # -- the contract ----------------------------------------------------------------------
+
+    def begin_task(self, task: Task) -> Task:
+        """A head for the task; before the first one, what a pretrained network knows is held."""
+        if self._must_look_back():
+            _log.warning(_SURROGATE, f"of task {task.name!r}")
+            self._look_back(task, None, GUESSED)
+        return super().begin_task(task)
 
     def parameter_groups(self, lr: float) -> list[dict[str, Any]]:
         """Means (and everything plain) at `lr`, uncertainties at `lr_sigma`.
@@ -254,7 +288,7 @@ class UCL(DrawsWeights):
         """
         scale = 1 / self._batch_size(as_step(step, given))
         if torch.is_grad_enabled() and not self.closed_form:
-            self._count_step()
+            self._begin_move()
         parameters: list[Tensor] = []
         gradients: list[Tensor] = []
         total = torch.zeros((), device=self.drift_weight.device)
@@ -271,7 +305,7 @@ class UCL(DrawsWeights):
         if not self.closed_form:
             return
         scale = 1 / self._batch_size(as_step(step, given))
-        self._count_step()
+        self._begin_move()
         with torch.no_grad():
             self._penalty.add_gradients(scale, self.beta, self.inflate)
 
@@ -283,21 +317,18 @@ class UCL(DrawsWeights):
         require_finite_weights(self.model.named_parameters())
         if inputs is not None:
             inputs = list(inputs)  # gone through more than once
+        if self._must_look_back():
+            self._look_back(task, inputs, MEASURED)
+            return
         sums = self._look_at_inputs(task, inputs)
         self.statistics.settle(self.model, task, inputs)
         for anchor, new in zip(self._output_anchors(), sums, strict=True):
             anchor.seen.add_task(new)
             if self.silence_idle:
                 anchor.silence_idle()
-        for held in self._all_held():
-            held.remember()
-        self._recent.clear()
         if self.lr_sigma == "auto" and self.steps_taken[1] > 0:
             self.steps_taken.copy_(torch.stack([self.steps_taken[1], torch.tensor(0)]))
-        self.drift_weight.fill_(1.0)
-        self.freeze_weight.fill_(1.0)
-        self.tasks_done += 1
-        self._restore()
+        self._hold_from_now_on(tasks=1)
 
     @contextmanager
     def inference(self, task: int | None = None) -> Iterator[nn.Module]:
@@ -354,14 +385,9 @@ class UCL(DrawsWeights):
 
     def _look_at_inputs(self, task: Task | None, inputs: Inputs) -> list[list[Tensor]]:
         """What each layer is given in the task that ends."""
-        anchors = self._output_anchors()
-        if not anchors:
-            return []
         head = int(self.tasks_done) if task is None else task.index
-        calls = forward_calls(self.model, task, inputs, self._recent, head)
-        layers = [held.layer for held in anchors]
-        sums = gather(self.model, layers, [held.seen for held in anchors], calls)
-        if not any(bool(count > 0) for count, *_ in sums):
+        sums = self._gathered(forward_calls(self.model, task, inputs, self._recent, head))
+        if sums and not any(bool(count > 0) for count, *_ in sums):
             raise TaskError(
                 "UCL looks at what its layers were given in the task that ends, but there was "
                 "none: no `task`, no `inputs`, and the model was not called in training mode. Pass "
@@ -369,13 +395,63 @@ class UCL(DrawsWeights):
             )
         return sums
 
-    def _count_step(self) -> None:
+    def _gathered(self, passes: Iterable[Callable[[], Any]]) -> list[list[Tensor]]:
+        """What each layer whose outputs are held is given in these forward passes."""
+        anchors = self._output_anchors()
+        layers, seen = [held.layer for held in anchors], [held.seen for held in anchors]
+        return gather(self.model, layers, seen, passes) if anchors else []
+
+    def _begin_move(self) -> None:
+        if self._must_look_back():
+            _log.warning(_SURROGATE, "that the model was called with first")
+            self._look_back(None, None, GUESSED)
         if self.lr_sigma == "auto":
             self.steps_taken[1] += 1
 
+    def _must_look_back(self) -> bool:
+        return self.pretrained and not bool(self.freeze_weight > 0)
+
+    def _look_back(self, task: Task | None, inputs: Inputs, share: float) -> None:
+        """Hold what the network knew before as a task that is over, with that share of the usual
+        caution."""
+        anchors = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
+        known = self.model if isinstance(self.model, MultiHead) else None
+        classes = known is None or len(known.heads) > 0
+        if task is not None and task.classes is None:
+            classes = False
+
+        def passes() -> Iterator[Answers]:
+            return passes_over(self.model, task, inputs, self._recent)
+
+        if next(passes(), None) is None:
+            raise TaskError(
+                "With `pretrained=True` UCL looks at what the network makes of inputs before it "
+                "learns, but it was given none. Pass batches of what the network was trained on, "
+                "`method.end_task(inputs=[x1, x2, ...])`, before the first new task."
+            )
+        sums = self._gathered(passes())
+        found = measured(self.model, [held.layer for held in anchors], passes(), classes)
+        for held, curvature in zip(anchors, found.curvature, strict=True):
+            start, size = float(held.initial), found.batch_size
+            held.be_as_certain(strengths_by(curvature * share, start, self.beta, size))
+        for outputs, new in zip(self._output_anchors(), sums, strict=True):
+            outputs.seen.add_task(new)
+        self.statistics.keep(self.model)
+        self._hold_from_now_on(tasks=1 if known is None else len(known.heads))
+
+    def _hold_from_now_on(self, tasks: int) -> None:
+        """What is there now must not be forgotten; `tasks` more are done."""
+        for held in self._all_held():
+            held.remember()
+        self._recent.clear()
+        self.drift_weight.fill_(1.0)
+        self.freeze_weight.fill_(1.0)
+        self.tasks_done += tasks
+        self._restore()
+
     def _restore(self) -> None:
         """Follow what the state says: after the end of a task and after loading one."""
-        self.statistics.follow(self.model, int(self.tasks_done))
+        self.statistics.follow(self.model, known=bool(self.freeze_weight > 0))
         self._tighten()
 
     def _tighten(self) -> None:
@@ -423,12 +499,13 @@ def _restore_after_loading(method: UCL, _: Any) -> None:
 
 
 def _start(
-    sigma: float | Auto | None, ratio: float | None
+    sigma: float | Auto | None, ratio: float | None, pretrained: bool
 ) -> float | Callable[[GaussianLayer], float] | None:
     """By hand, by rule, or left to `ratio`."""
     if sigma != "auto":
         return sigma
-    return sigma_by_rule if ratio is None else None
+    rule = partial(sigma_by_rule, noise=FINISHED if pretrained else NOISE)
+    return rule if ratio is None else None
 
 
 def _learned(found: Survey, place: str) -> list[str]:

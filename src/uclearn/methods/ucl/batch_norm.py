@@ -46,10 +46,15 @@ class RunningStatistics(nn.Module):
         """No one network serves all tasks."""
         return self.kind == "per-task" and self.per_task.shape[1] > 0
 
-    def follow(self, model: nn.Module, tasks_done: int) -> None:
-        """Hold what is frozen, let the rest gather."""
+    def follow(self, model: nn.Module, *, known: bool) -> None:
+        """Hold what is frozen once something is known, let the rest gather."""
         for norm in tracking_norms(model):
-            norm.steady = self.kind == "frozen" and tasks_done > 0
+            norm.steady = self.kind == "frozen" and known
+
+    def keep(self, model: nn.Module) -> None:
+        """Those that a pretrained network came with are those of its task."""
+        if self.kind == "per-task":
+            self.per_task = _flat(model)[None].clone()
 
     def settle(self, model: nn.Module, task: Task | None, inputs: Inputs) -> None:
         """At the end of a task gather with the means what was gathered under noise, and keep it."""

@@ -186,6 +186,19 @@ class GaussianAnchor(LayerAnchor):
         return [AnchoredParameter(self, *pair) for pair in names if pair[1] in self._buffers]
 
     @torch.no_grad()
+    def be_as_certain(self, strength: Tensor) -> None:
+        """Give the layer's nodes a sigma that was not learned.
+
+        Args:
+            strength: (nodes,) sigma_init / sigma.
+        """
+        rho = [softplus_inverse(sigma) for sigma in (self.initial / strength).tolist()]
+        for each in (self.layer.rho, self.layer.rho_bias):
+            if each is not None:
+                # by its data: a loop may be between its forward and its backward pass
+                each.data.copy_(torch.tensor(rho))
+
+    @torch.no_grad()
     def remember(self) -> None:
         """Keep weights and uncertainties."""
         super().remember()

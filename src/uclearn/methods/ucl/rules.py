@@ -9,6 +9,8 @@ Noise is measured by what it disturbs, so that finished weights keep what they k
 
     sigma = sqrt(NOISE) * root mean square of the layer's weights
 
+A network that was trained without noise never learned to bear it, and gets less (FINISHED).
+
 Where sigma comes to rest, the loss's curvature h_i along the weights of node i and the pull of term
 (b) and eq. (6) balance: sigma_i^2 (B h_i + beta/sigma'^2 + beta) = 2 beta for batches of B. Its
 strength s_i^2 = sigma_init^2 / sigma_i^2 grows by sigma_init^2 B h_i / (2 beta), and eq. (4),
@@ -21,7 +23,9 @@ for every network:
 
 averaged over layers (geometrically); what a layer differs from that is made up by its weight in
 eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a picture of the near
-neighbourhood only, hence more.
+neighbourhood only, and the sigma that is learned stops short of the whole curvature, hence more.
+Where the curvature is measured instead, a tenth of that does; where it is measured on other inputs
+than those that must not be forgotten, CAUTION is 1, or nothing new could be learned from them.
 
 A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
 learn what it likes. But what it says to the inputs of earlier tasks should not change at random
@@ -31,7 +35,7 @@ forgotten all the same: a floor holds every node a little.
 
     evidence_i = max(s_i^2 - 1, 0) + IDLE * mean over the layer of the same + FLOOR
 
-All five numbers were chosen on digits, Split MNIST and the small notMNIST (docs/findings.md).
+All numbers were chosen on digits, Split MNIST and the small notMNIST (docs/rules.md).
 """
 
 from __future__ import annotations
@@ -49,15 +53,21 @@ Auto = Literal["auto"]
 
 REACH = 10.0
 NOISE = 0.1
+FINISHED = 0.01
+"""In place of NOISE, for a network that is trained already."""
 CAUTION = 100.0
+MEASURED = 0.1
+"""Of CAUTION, where the curvature was not learned but measured (`methods.ucl.pretrained`)."""
+GUESSED = 0.01
+"""Of CAUTION, where it was measured on other inputs than those that the network has learned."""
 IDLE = 0.3
 FLOOR = 0.3
 STEPS = 1000
 """What a task is taken to have while nobody has said and none has been learned."""
 
 
-def sigma_by_rule(layer: GaussianLayer) -> float:
-    """`sqrt(NOISE)` of the root mean square of the layer's weights; where they are all zero, of
+def sigma_by_rule(layer: GaussianLayer, noise: float = NOISE) -> float:
+    """`sqrt(noise)` of the root mean square of the layer's weights; where they are all zero, of
     what He would give them.
 
     >>> from uclearn.gaussian.layers import GaussianLinear
@@ -67,7 +77,7 @@ def sigma_by_rule(layer: GaussianLayer) -> float:
     0.1581
     """
     size = float(layer.weight.detach().double().square().mean().sqrt())
-    return math.sqrt(NOISE) * size if size > 0 else initial_sigma(layer, None, NOISE)
+    return math.sqrt(noise) * size if size > 0 else initial_sigma(layer, None, noise)
 
 
 def lr_sigma_by_rule(steps: int | None) -> float:

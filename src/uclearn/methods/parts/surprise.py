@@ -1,0 +1,36 @@
+"""What answers say about weights: the true Fisher information of a network, without labels."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def surprise(outputs: Tensor, classes: bool, generator: torch.Generator) -> Tensor:
+    """(batch,) numbers whose squared gradients are, on average, the true Fisher information.
+
+    With outputs z and random signs r, it is v . z with v held fixed and E v v^T the information
+    that an answer holds about z:
+
+        classes   p = softmax z,   v_k = sqrt(p_k) r_k - p_k sum_j sqrt(p_j) r_j,
+                  E v v^T = diag(p) - p p^T
+        numbers   v = sqrt(2) r,   E v v^T = 2 I   (of squared errors)
+
+    The mean over answers drawn from p is the same, but where a network is sure, hardly any draw
+    says anything: here each example does.
+
+    Args:
+        outputs: (batch, classes) or (batch, ...) numbers, with graph.
+        classes: whether they are logits.
+        generator: of the signs.
+    """
+    signs = torch.randint(0, 2, outputs.shape, generator=generator).to(outputs) * 2 - 1
+    if classes:
+        chances = outputs.detach().softmax(1)
+        signs = signs * chances.sqrt()
+        signs = signs - chances * signs.sum(1, keepdim=True)
+    else:
+        signs = signs * math.sqrt(2)
+    return (outputs * signs).flatten(1).sum(1)

@@ -1,0 +1,133 @@
+"""What a network knew before it was given to UCL: measured, since it was not learned under noise.
+
+Where sigma comes to rest while a task is learned (`uclearn.methods.ucl.rules`), a node's strength
+has gained sigma_init^2 B H_i / (2 beta), with H_i the curvature of the loss along the weights of
+node i, summed over them. Of a finished network that can be had at once. Noise of variance sigma_i^2
+on the weights adds sigma_i^2 |x|^2 to what the node says to an example (in each place, for
+convolutions), so that
+
+    H_i = mean over examples of  sum over places of  ( |x| d surprise / d output_i )^2
+
+where the square of the surprise's gradient is, on average, the Fisher information that the
+network's own answers hold: no labels are needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from uclearn.gaussian import GaussianLayer
+from uclearn.methods.contract import Inputs, lent
+from uclearn.methods.parts.surprise import surprise
+from uclearn.methods.ucl.seen import RecentCalls, sample
+from uclearn.networks import MultiHead, arguments
+from uclearn.ranks import present
+from uclearn.tasks import iterate
+from uclearn.tasks.task import Task
+from uclearn.topology import node_dim
+
+Answers = Callable[[], Sequence[Tensor]]
+"""A forward pass: what it makes of a batch, for each task that is known."""
+
+
+class Measured(NamedTuple):
+    """Of a finished network, layer by layer."""
+
+    curvature: list[Tensor]
+    """(nodes,) H_i"""
+    batch_size: float
+    """Of the batches that were looked at, on average."""
+
+
+def measured(
+    model: nn.Module, layers: Sequence[GaussianLayer], passes: Iterable[Answers], classes: bool
+) -> Measured:
+    """How much hangs on each node, by the network's own answers.
+
+    Args:
+        model: that holds the layers; its mean weights are used.
+        layers: to measure.
+        passes: each gives answers, with graph.
+        classes: whether answers are logits.
+    """
+    sums = [torch.zeros_like(layer.rho) for layer in layers]
+    counts = torch.zeros(2, dtype=torch.int64, device=sums[0].device)  # examples, batches
+    heard: list[tuple[int, Tensor, Tensor]] = []
+    numbers = {id(layer): number for number, layer in enumerate(layers)}
+
+    def hear(layer: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
+        assert isinstance(layer, GaussianLayer)
+        with torch.no_grad():
+            heard.append((numbers[id(layer)], layer.length(*arguments), output))
+
+    generator = torch.Generator().manual_seed(0)
+    hooks = [layer.register_forward_hook(hear) for layer in layers]
+    try:
+        with lent(model), torch.enable_grad():
+            for answers in passes:
+                heard.clear()
+                told = answers()
+                total = torch.stack([surprise(each, classes, generator).sum() for each in told])
+                outputs = [output for *_, output in heard]
+                gradients = torch.autograd.grad(total.sum(), outputs, allow_unused=True)
+                for (number, length, _), gradient in zip(heard, gradients, strict=True):
+                    if gradient is not None:
+                        sums[number] += _by_node(layers[number], gradient * length)
+                counts += torch.tensor([len(told[0]), 1], device=counts.device)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    if present().size > 1:
+        present().sum_([*sums, counts])
+    examples, batches = counts.clamp_min(1).tolist()
+    return Measured([each / examples for each in sums], examples / batches)
+
+
+def _by_node(layer: GaussianLayer, pull: Tensor) -> Tensor:
+    """(nodes,) the squares, summed over examples and places."""
+    nodes_last = pull.movedim(node_dim(layer), -1)
+    return nodes_last.flatten(0, -2).square().sum(0)
+
+
+def passes_over(
+    model: nn.Module, task: Task | None, inputs: Inputs, recent: RecentCalls
+) -> Iterator[Answers]:
+    """Forward passes over `inputs`, over about `EXAMPLES` examples of `task`, or, in a loop that
+    names neither, over what the model was last called with."""
+    if inputs is not None:
+        for batch in inputs:
+            yield _answers(model, arguments(batch), {})
+    elif task is not None:
+        device = next(model.parameters()).device
+        for prepared in present().dealt(iterate(sample(task), 256)):
+            yield _answers(model, (prepared.to(device).inputs,), {})
+    else:
+        for call in recent.calls:
+            yield _answers(model, *call)
+
+
+def _answers(model: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any]) -> Answers:
+    """What a model says to a batch: by each of its heads; without heads yet, what enters them."""
+
+    def answers() -> Sequence[Tensor]:
+        if not isinstance(model, MultiHead):
+            return [model(*given, **keywords)]
+        features = model.trunk(given[0])
+        return [head(features) for head in model.heads] or [features]
+
+    return answers
+
+
+def strengths_by(curvature: Tensor, initial: float, beta: float, batch_size: float) -> Tensor:
+    """(nodes,) what sigma_init / sigma would have become while batches of that size were learned.
+
+    By hand: sigma_init^2 B H / (2 beta) = 0.01 * 100 * 3 / (2 * 0.5) = 3, and 1 + 3 = 2^2.
+
+    >>> strengths_by(torch.tensor([0.0, 3.0]), initial=0.1, beta=0.5, batch_size=100)
+    tensor([1., 2.])
+    """
+    return (1 + curvature * (initial**2 * batch_size / (2 * beta))).sqrt()

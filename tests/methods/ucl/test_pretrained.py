@@ -1,0 +1,194 @@
+"""What a network knew before UCL got it is measured, and held."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from tests.methods.permuted_digits import Examples, accuracy, network, permuted_digits
+from uclearn import UCL, Method
+from uclearn.errors import TaskError
+from uclearn.gaussian import GaussianLayer, convert, use_samples
+from uclearn.methods.ucl.pretrained import measured
+from uclearn.networks import MultiHead, mlp
+from uclearn.tasks import Data, Task
+
+
+def drawn(*shape: int) -> Tensor:
+    return torch.randn(shape, generator=torch.Generator().manual_seed(5), dtype=torch.float64)
+
+
+def brute_force(model: nn.Module, name: str, x: Tensor) -> Tensor:
+    """(nodes,) sum over what each node says anywhere, of (|inputs| d log p_k / d it)^2, k drawn
+    from p, example by example."""
+    layer = model.get_submodule(name)
+    told: list[tuple[Tensor, Tensor]] = []
+    hook = layer.register_forward_hook(lambda _, given, out: told.append((given[0], out)))
+    total = torch.zeros(len(layer.get_parameter("weight")), dtype=x.dtype)
+    for example in x:
+        told.clear()
+        chances = model(example[None]).log_softmax(1)[0]
+        ((given, said),) = told
+        # (values, places)
+        given = F.unfold(given, 2, padding=1)[0] if isinstance(layer, nn.Conv2d) else given.T
+        for chance in chances:
+            (slope,) = torch.autograd.grad(chance, said, retain_graph=True)
+            reach = slope.reshape(len(total), -1) * given.square().sum(0).sqrt()
+            total += chance.detach().exp() * reach.square().sum(1)
+    hook.remove()
+    return total / len(x)
+
+
+@pytest.mark.parametrize("kind", ["linear", "conv"])
+def test_what_hangs_on_a_node_is_what_noise_on_its_weights_would_do(kind: str) -> None:
+    torch.manual_seed(3)
+    conv = [nn.Conv2d(1, 4, 2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(64, 3)]
+    dense = [nn.Flatten(), nn.Linear(9, 5), nn.Tanh(), nn.Linear(5, 3)]
+    net = nn.Sequential(*(conv if kind == "conv" else dense)).double()
+    x = drawn(6, 1, 3, 3)
+    model = convert(net, sigma=0.1)
+    layers = {n: m for n, m in model.named_modules() if isinstance(m, GaussianLayer)}
+    many = x.repeat(1000, 1, 1, 1)  # signs are drawn: their mean is what counts
+    found = measured(model, list(layers.values()), [lambda: [model(many)]] * 4, classes=True)
+    assert found.batch_size == 6000
+    for name, curvature in zip(layers, found.curvature, strict=True):
+        torch.testing.assert_close(curvature, brute_force(net, name, x), rtol=0.08, atol=1e-4)
+
+
+def taught(x: Tensor, y: Tensor) -> nn.Module:
+    """A network that was trained without uclearn."""
+    net = network(0, 64, 60, 10)
+    optimizer = torch.optim.Adam(net.parameters(), lr=3e-3)
+    torch.manual_seed(0)
+    for _ in range(10):
+        for rows in torch.randperm(len(x)).split(32):
+            optimizer.zero_grad()
+            F.cross_entropy(net(x[rows]), y[rows]).backward()
+            optimizer.step()
+    return net
+
+
+def learn(method: Method, task: Examples) -> None:
+    x, y = task
+    method.task_steps = 10 * -(-len(x) // 32)
+    optimizer = torch.optim.Adam(method.parameter_groups(lr=2e-3))
+    torch.manual_seed(1)
+    for _ in range(10):
+        for rows in torch.randperm(len(x)).split(32):
+            loss = F.cross_entropy(method.model(x[rows]), y[rows])
+            (loss + method.penalty(batch_size=len(rows))).backward()
+            optimizer.step()
+            optimizer.zero_grad()
+    method.end_task(inputs=x.split(256))
+
+
+@pytest.mark.slow
+def test_a_pretrained_network_keeps_what_it_knew(caplog: pytest.LogCaptureFixture) -> None:
+    old, new = permuted_digits(0)
+    net = taught(*old)
+    methods: dict[str, Method] = {
+        "forgets": Method(net),
+        "not told": UCL(net, old[0][:1]),
+        "shown": UCL(net, old[0][:1], pretrained=True),
+        "shown nothing": UCL(net, old[0][:1], pretrained=True),
+    }
+    methods["shown"].end_task(inputs=old[0].split(32))
+    kept = {}
+    for name, method in methods.items():
+        learn(method, new)
+        kept[name] = accuracy(method, *old)
+        assert accuracy(method, *new) > 0.85
+    assert kept["shown"] > 0.93
+    assert kept["shown"] > kept["forgets"] + 0.2
+    assert kept["shown"] > kept["not told"] + 0.2
+    assert kept["shown nothing"] > kept["forgets"] + 0.1
+    assert caplog.messages == [
+        "UCL was shown nothing of what the pretrained network knows, so it holds what the network "
+        "makes of the inputs that the model was called with first. Better: "
+        "`method.end_task(inputs=batches)`, before the first new task, with inputs that the "
+        "network was trained on."
+    ]
+
+
+def test_looking_back_changes_no_answer_and_holds_everything_where_it_is() -> None:
+    (x, y), _ = permuted_digits(0)
+    net = taught(x, y)
+    method = UCL(net, x[:1], pretrained=True)
+    method.end_task(inputs=x.split(64))
+    with method.inference() as same:
+        torch.testing.assert_close(same(x), net(x))
+    plain = UCL(net, x[:1], sigma=0.06)
+    plain.end_task(inputs=x.split(64))
+    assert plain.strengths()["0"].max() == 1
+    assert method.strengths()["0"].min() >= 1
+    assert method.strengths()["2"].max() > 2
+    weight = method.model.get_parameter("0.weight")
+    (gradient,) = torch.autograd.grad(method.penalty(batch_size=8), weight)
+    assert not gradient.any()  # right at the anchor
+    with torch.no_grad(), method.inference() as noisy, use_samples(noisy):
+        right = (noisy(x).argmax(1) == y).float().mean()
+    assert right > 0.96  # the noise leaves a finished network alone
+
+
+def test_what_was_measured_is_state_and_not_measured_again() -> None:
+    (x, y), _ = permuted_digits(0)
+    net = taught(x, y)
+    method, again = (UCL(net, x[:1], pretrained=True) for _ in range(2))
+    method.end_task(inputs=x.split(64))
+    again.load_state_dict(method.state_dict())
+    before = again.strengths()
+    (F.cross_entropy(again.model(x[:8]), y[:8]) + again.penalty(batch_size=8)).backward()
+    for name, strength in again.strengths().items():
+        assert torch.equal(strength, before[name])
+
+
+def test_a_trainer_that_shows_nothing_is_told_so(caplog: pytest.LogCaptureFixture) -> None:
+    network = mlp(6, (8,), None)
+    x = drawn(20, 6).float()
+    method = UCL(network, x[:1], pretrained=True)  # a trunk without heads
+    with caplog.at_level(logging.WARNING, "uclearn"):
+        method.begin_task(Task("first", 0, Data(x, torch.arange(20) % 2), classes=2))
+    assert "makes of the inputs of task 'first'" in caplog.text
+    assert method.strengths()["trunk.0"].max() > 1
+    assert int(method.tasks_done) == 0  # no head is taken
+    assert isinstance(method.model, MultiHead)
+    assert len(method.model.heads) == 1
+
+
+def test_heads_that_are_there_belong_to_tasks_that_are_done() -> None:
+    network = mlp(6, (8,), None)
+    assert isinstance(network, MultiHead)
+    network.add_head(3)
+    x = drawn(20, 6).float()
+    method = UCL(network, x[:1], pretrained=True)
+    method.end_task(inputs=[x])
+    assert int(method.tasks_done) == 1
+
+
+def test_without_anything_to_look_at_it_says_what_to_pass() -> None:
+    method = UCL(nn.Linear(4, 2), torch.zeros(1, 4), pretrained=True)
+    with pytest.raises(TaskError, match=r"`pretrained=True` UCL looks at .* it was given none.*"):
+        method.penalty(batch_size=4)
+
+
+@pytest.mark.parametrize("kind", ["shared", "per-task", "frozen"])
+def test_running_statistics_that_came_with_the_network_stay(kind: str) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.ReLU(), nn.Linear(4, 2))
+    x = drawn(32, 6).float()
+    net(x + 2)
+    before = {k: v.clone() for k, v in net.state_dict().items()}
+    method = UCL(net, x[:2], pretrained=True, batch_norm=kind)  # type: ignore[arg-type]
+    method.end_task(inputs=[x])
+    for key, value in method.export().state_dict().items():
+        assert torch.equal(value, before[key])
+    method.model(x - 3)
+    moved = not torch.equal(method.model.get_buffer("1.running_mean"), before["1.running_mean"])
+    assert moved == (kind != "frozen")
+    with method.inference(0) as network:
+        kept = torch.equal(network.get_buffer("1.running_mean"), before["1.running_mean"])
+    assert kept == (kind != "shared")
