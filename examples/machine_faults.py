@@ -101,11 +101,7 @@ def story(folder: Path) -> uclearn.Learner:
     learner = uclearn.Learner(
         mlp(width, (48, 48), None),
         method="ucl",
-        plan=Plan(epochs=15, batch_size=32, lr=0.002),
-        hold="weights",
-        beta=0.001,
-        sigma=0.1,
-        lr_sigma=0.02,
+        plan=Plan(epochs=15, batch_size=32, lr=0.002, schedule="cosine"),
     )
     gate = uclearn.Gate(max_drop=0.02, canary=200)
 

@@ -12,7 +12,7 @@ from tests.paper_ucl import paper_ucl
 from uclearn import UCL, Method
 from uclearn.errors import TaskError
 from uclearn.live.capacity import capacity, capacity_of
-from uclearn.measures.capacity import FULL, Layer, certain_of_present, certain_share
+from uclearn.measures.capacity import FULL, Layer, certain_share, filled_of_present
 from uclearn.methods.parts.wrapper import node_state
 from uclearn.methods.replay import WithReplay
 from uclearn.surgery.growth import widen
@@ -65,6 +65,18 @@ def test_less_than_three_tasks_make_no_forecast() -> None:
     assert "Three tasks are needed for a forecast." in capacity_of([state(a=(1, 9))] * 2).words
 
 
+def test_certain_nodes_whose_outputs_are_held_leave_room() -> None:
+    """All certain, but a tenth of the directions taken, one more with each task: full at 95 %."""
+    states = [state(a=(100, 100)) for _ in range(3)]
+    for number, each in enumerate(states):
+        each["layers"]["a"]["taken"] = 0.1 + 0.01 * number
+    found = capacity_of(states)
+    assert (found.network.share, found.network.filled) == (1.0, pytest.approx(0.12))
+    assert "where inputs have pointed so far, which fills the network to 12 %." in found.words
+    assert "is not full before task 9." in found.words
+    assert "Full already" not in found.words
+
+
 def test_full_layers_are_named() -> None:
     found = capacity_of([state(a=(10, 10), b=(1, 90))] * 4)
     assert "Full already: a." in found.words
@@ -83,7 +95,7 @@ def test_widening_makes_room_but_no_jump_in_the_pace() -> None:
     assert found.outlook.growth == pytest.approx(0.05)
     layer = Layer("a", 0.1, [s["layers"]["a"]["sigma"] for s in history])
     assert certain_share([layer])[2] == 0.3
-    assert certain_of_present([layer])[2] == 0.15
+    assert filled_of_present([layer])[2] == 0.15
 
 
 def made_certain(method: UCL, nodes: int) -> None:

@@ -3,7 +3,15 @@
 import pytest
 
 from tests.report.runs import LAYERS, nodes
-from uclearn.measures.capacity import FULL, Layer, certain_share, forecast, layers_of
+from uclearn.measures.capacity import (
+    FULL,
+    Layer,
+    certain_share,
+    concerns,
+    filled_share,
+    forecast,
+    layers_of,
+)
 
 
 def test_a_node_is_certain_below_half_of_its_initial_deviation() -> None:
@@ -58,3 +66,20 @@ def test_layers_come_from_the_events_of_a_run_in_the_order_of_the_tasks() -> Non
     assert {layer.name: layer.nodes for layer in layers} == LAYERS
     assert layers[0].sigma == [event["layers"]["0"]["sigma"] for event in told]
     assert layers_of([other]) == []
+
+
+def test_certain_nodes_are_full_only_where_their_inputs_have_been() -> None:
+    certain = [[0.01] * 10]
+    held, free = Layer("0", 0.1, certain), Layer("0", 0.1, certain, taken=[0.3])
+    assert (filled_share([held]), filled_share([free])) == ([1.0], [0.3])
+    assert concerns([held])[0].startswith("The network is full: 100 % of its nodes are certain")
+    assert concerns([free]) == []
+    assert concerns([Layer("0", 0.1, certain, taken=[0.97])])[0].startswith("The network is full")
+
+
+def test_what_is_taken_is_read_where_all_tasks_tell_it() -> None:
+    told = [{"event": "nodes", **event} for event in nodes(2, seed=0)]
+    assert layers_of(told)[0].taken == []
+    for event in told:
+        event["layers"]["0"]["taken"] = 0.25
+    assert layers_of(told)[0].taken == [0.25, 0.25]

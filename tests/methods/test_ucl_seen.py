@@ -357,12 +357,58 @@ def test_a_wider_network_remembers_the_same_of_its_old_inputs() -> None:
     known = slice(0, 10)
     torch.testing.assert_close(new.edge[:, known], old.edge)
     torch.testing.assert_close(new.blocks[0, 0, known, known], old.blocks[0, 0])
-    assert new.edge[:, 10:].abs().max() == 0
-    assert new.blocks[0, 0, 10:].abs().max() == 0
+    given = new.given()
+    assert given is not None
+    torch.testing.assert_close(new.edge[0, 10:], old.edge.mean().expand(5))
+    assert given.covariance[0, 0, 10:, :10].abs().max() < 1e-12  # of its own, and not with others
+    size = old.blocks[0, 0].diagonal().mean()
+    torch.testing.assert_close(new.blocks[0, 0].diagonal()[10:], size.expand(5))
     assert wide.penalty(batch_size=1).isfinite()
     assert narrow.isfinite()
     with wide.inference() as one, method.inference() as other, torch.no_grad():
         torch.testing.assert_close(one(x), other(x))
+
+
+def test_nobody_may_listen_to_a_new_node_at_once() -> None:
+    """It was not there in the tasks before, but says something to their inputs."""
+    x = draws(20, 6)
+    method = UCL(network(), x)
+    one_task(method, x)
+    method.end_task()
+    wide = widen(method, 1.5, x[:1])
+    assert isinstance(wide, UCL)
+    weight = wide.model.get_parameter("2.weight")
+    with torch.no_grad():
+        weight[:, 10:] += 0.1
+    (gradient,) = torch.autograd.grad(wide.penalty(batch_size=1), weight)
+    assert (gradient[:, 10:] > 0).all()
+
+
+# -- room ----------------------------------------------------------------------------------
+
+
+def test_directions_are_taken_as_inputs_take_them() -> None:
+    layer = gaussian(nn.Linear(4, 70))
+    alike = torch.cat([torch.eye(4), -torch.eye(4)]).double()
+    one = alike[:, :1] @ torch.tensor([[1.0, 2.0, -1.0, 3.0]]).double()
+    for x, share in ((alike, 1.0), (one, 0.25), (alike * torch.tensor([1, 1, 0, 0]), 0.5)):
+        seen = SeenInputs(layer)
+        assert seen.taken() == 0.0
+        seen.add_task(seen.sums(layer.inputs_seen(x)))
+        assert seen.taken() == pytest.approx(share)
+    words = gaussian(nn.Embedding(8, 3))
+    seen = SeenInputs(words)
+    seen.add_task(seen.sums(words.inputs_seen(torch.tensor([[1, 5], [5, 1]]))))
+    assert seen.taken() == 0.25
+
+
+def test_weights_that_are_held_take_all_directions() -> None:
+    x = draws(20, 6)
+    assert UCL(network(), x, hold="weights").taken() == {}
+    assert list(UCL(network(), x).taken()) == ["0", "2"]
+
+
+# -- copies and precision ------------------------------------------------------------------
 
 
 def test_what_was_shortened_for_autocast_is_looked_at_in_full() -> None:

@@ -19,9 +19,10 @@ from uclearn.measures.capacity import (
     PACE_TASKS,
     Forecast,
     Layer,
-    certain_of_present,
     certain_share,
     concerns,
+    filled_of_present,
+    filled_share,
     forecast,
     layers_of,
     outlook_words,
@@ -40,6 +41,8 @@ class Room:
     """How many of them are held firmly; the others are free to learn."""
     shares: tuple[float, ...]
     """The share of certain nodes after each recorded task, the present state last."""
+    filled: float
+    """How full it is: the same, less what certain nodes can still learn where outputs are held."""
     outlook: Forecast | None
     """Where that leads at the pace of the last few tasks; None with less than three."""
 
@@ -109,19 +112,23 @@ def _room(name: str, layers: Sequence[Layer]) -> Room:
         nodes=sum(layer.nodes for layer in layers),
         certain=sum(layer.certain()[-1] for layer in layers),
         shares=tuple(certain_share(layers)),
-        outlook=forecast(certain_of_present(layers)),
+        filled=filled_share(layers)[-1],
+        outlook=forecast(filled_of_present(layers)),
     )
 
 
 def _words(rooms: Sequence[Room], network: Room) -> str:
     tasks = len(network.shares)
-    sentences = [
-        f"{network.share * 100:.0f} % of all nodes are certain.",
-        outlook_words(network.outlook, tasks),
-    ]
+    sentences = [f"{network.share * 100:.0f} % of all nodes are certain."]
+    if network.filled < network.share:
+        sentences.append(
+            f"Their outputs are held where inputs have pointed so far, which fills the network to "
+            f"{network.filled * 100:.0f} %."
+        )
+    sentences.append(outlook_words(network.outlook, tasks))
     if network.outlook is not None and network.outlook.full_at is not None:
         sentences.append(f"(Pace of the last {min(tasks, PACE_TASKS)} tasks; full is {FULL:.0%}.)")
-    full = [room.name for room in rooms if room.share >= FULL]
+    full = [room.name for room in rooms if room.filled >= FULL]
     if full:
         sentences.append(f"Full already: {', '.join(full)}.")
     else:

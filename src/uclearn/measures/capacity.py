@@ -2,8 +2,16 @@
 
 A node is *certain* when its standard deviation has fallen below half of what it began with: the
 strength sigma_init / sigma is then above 2, and since eq. (4) squares it, UCL holds the node more
-than four times as firmly as one that was never needed. All others are *free* to learn. A network
-(or layer) is *full* when 95 % of its nodes are certain.
+than four times as firmly as one that was never needed. All others are *free* to learn.
+
+Where weights are held, that is all: a network (or layer) is *full* when 95 % of its nodes are
+certain. Where outputs are held, a certain node goes on learning from inputs that point where none
+has pointed before. Of the directions that a layer's inputs can take, the share that is *taken* is
+
+    (tr C)^2 / tr(C^2) / inputs,     C = covariance of what the layer was given in earlier tasks
+
+(1 if all vary alike, 1 / inputs if one varies alone), and the layer is full when 95 % of its
+weights are: the share of certain nodes times the share of taken directions.
 """
 
 import math
@@ -31,10 +39,18 @@ class Layer:
     sigma_init: float
     sigma: Sequence[Sequence[float]]
     """[task][node]"""
+    taken: Sequence[float] = ()
+    """[task] the share of the directions of its inputs that is taken; none: weights are held."""
 
     def certain(self) -> list[int]:
         """How many nodes are certain after each task."""
         return [sum(self.is_certain(value) for value in nodes) for nodes in self.sigma]
+
+    def filled(self) -> list[float]:
+        """How many nodes' worth of weights are held after each task."""
+        if not self.taken:
+            return [float(count) for count in self.certain()]
+        return [count * taken for count, taken in zip(self.certain(), self.taken, strict=True)]
 
     def is_certain(self, sigma: float) -> bool:
         """Whether a node of this layer with the standard deviation `sigma` is certain."""
@@ -51,11 +67,13 @@ def layers_of(events: Sequence[Mapping[str, Any]]) -> list[Layer]:
     told = sorted((e for e in events if e.get("event") == "nodes"), key=lambda e: e["task"])
     if not told:
         return []
-    return [
-        Layer(name, first["sigma_init"], [event["layers"][name]["sigma"] for event in told])
-        for name, first in told[0]["layers"].items()
-        if all(name in event["layers"] for event in told)
-    ]
+    found = []
+    for name, first in told[0]["layers"].items():
+        if all(name in event["layers"] for event in told):
+            own = [event["layers"][name] for event in told]
+            taken = [one["taken"] for one in own] if all("taken" in one for one in own) else []
+            found.append(Layer(name, first["sigma_init"], [one["sigma"] for one in own], taken))
+    return found
 
 
 def certain_share(layers: Sequence[Layer]) -> list[float]:
@@ -69,29 +87,40 @@ def certain_share(layers: Sequence[Layer]) -> list[float]:
     return [sum(count) / sum(total) for count, total in zip(counts, totals, strict=True)]
 
 
-def certain_of_present(layers: Sequence[Layer]) -> list[float]:
-    """After each task the certain nodes as a share of the nodes that there are now.
+def filled_share(layers: Sequence[Layer]) -> list[float]:
+    """After each task how full `layers` are.
 
-    A network that was widened has a jump in `certain_share`, but none here: its pace can be read
+    >>> filled_share([Layer("0", 0.1, [[0.2, 0.04], [0.04, 0.04]], taken=[0.1, 0.2])])
+    [0.05, 0.2]
+    """
+    counts = zip(*(layer.filled() for layer in layers), strict=True)
+    totals = zip(*(map(len, layer.sigma) for layer in layers), strict=True)
+    return [sum(count) / sum(total) for count, total in zip(counts, totals, strict=True)]
+
+
+def filled_of_present(layers: Sequence[Layer]) -> list[float]:
+    """After each task how full `layers` would have been with the nodes that there are now.
+
+    A network that was widened has a jump in `filled_share`, but none here: its pace can be read
     from tasks on both sides.
 
-    >>> certain_of_present([Layer("0", 0.1, [[0.2, 0.04], [0.04, 0.04, 0.1, 0.1]])])
+    >>> filled_of_present([Layer("0", 0.1, [[0.2, 0.04], [0.04, 0.04, 0.1, 0.1]])])
     [0.25, 0.5]
     """
     total = sum(layer.nodes for layer in layers)
-    counts = zip(*(layer.certain() for layer in layers), strict=True)
+    counts = zip(*(layer.filled() for layer in layers), strict=True)
     return [sum(count) / total for count in counts]
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """Where the share of certain nodes leads at the present pace."""
+    """Where the share that is full leads at the present pace."""
 
     growth: float
     """Of the share, per task."""
     full_at: float | None
-    """The task, counted from 1 and with a fraction, after which 95 % are certain; None: never at
-    this pace."""
+    """The task, counted from 1 and with a fraction, after which 95 % are; None: never at this
+    pace."""
 
 
 def forecast(shares: Sequence[float]) -> Forecast | None:
@@ -160,7 +189,7 @@ def concerns(layers: Sequence[Layer]) -> list[str]:
             "is held firmly. Train for more epochs or with smaller batches; if beta was set by "
             "hand, lower it."
         ]
-    if share >= FULL:
+    if filled_share(layers)[-1] >= FULL:
         return [
             f"The network is full: {100 * share:.0f} % of its nodes are certain, so new tasks are "
             "learned worse. Widen it (`Learner.widen`, `network.hidden`)."

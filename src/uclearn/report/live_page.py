@@ -3,7 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from uclearn.measures.capacity import certain_share, forecast, layers_of, outlook_words
+from uclearn.measures.capacity import (
+    certain_share,
+    filled_share,
+    forecast,
+    layers_of,
+    outlook_words,
+)
 from uclearn.report.chart import Chart, accuracy_axis, draw, styled_line
 from uclearn.report.html import Html, join, paragraph, section, table, tag
 from uclearn.report.page import framed, link
@@ -129,5 +135,5 @@ def _room(updates: Sequence[Line]) -> Html:
     whole = certain_share(layers)
     rows.append(["whole network", *map(percent, whole)])
     words = f"{percent(whole[-1], 0)} of all nodes are certain. "
-    words += outlook_words(forecast(whole), len(whole))
+    words += outlook_words(forecast(filled_share(layers)), len(whole))
     return join(paragraph(words), table("Share of nodes that are certain", header, rows))

@@ -19,6 +19,7 @@ from uclearn.report.sections.rewards import rewards_figures
 from uclearn.report.sections.tables import cost, every_run, paper_and_ours, settings_used
 from uclearn.report.sections.uncertainty import (
     mean_certain_share,
+    mean_filled_share,
     node_histories,
     uncertainty,
 )
@@ -174,9 +175,10 @@ def _outlook(comparison: Comparison) -> list[str]:
     if not histories:
         return []
     shares = mean_certain_share(histories)
+    outlook = forecast(mean_filled_share(histories))
     return [
         f"{percent(shares[-1], 0)} of the nodes of {in_sentence(comparison.reference.label)} are "
-        f"certain. {outlook_words(forecast(shares), len(shares))}"
+        f"certain. {outlook_words(outlook, len(shares))}"
     ]
 
 

@@ -48,8 +48,9 @@ def widen(method: M, by: By, example: object, *, seed: int = 0) -> M:
     strength 1, and their anchors are the weights that they start with. By the paper's rule a weight
     is held by the stronger of the two nodes that it joins. So what leads from a new node into a
     certain old one is held near 0 as firmly as the old one is, which protects the old tasks; what
-    leads into other free nodes and into heads is not. Under EWC, SI, MAS and RWalk new weights
-    have no importance yet.
+    leads into other free nodes and into heads is not. So it is where outputs are held: a new node
+    is taken to have said to old inputs what nodes of its layer say on average. Under EWC, SI, MAS
+    and RWalk new weights have no importance yet.
 
     Args:
         method: any method whose memory can be extended; left as it is. Best between two tasks.

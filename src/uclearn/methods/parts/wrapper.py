@@ -120,6 +120,15 @@ class KnowsUncertainty(Protocol):
         ...
 
 
+@runtime_checkable
+class HoldsOutputs(Protocol):
+    """A method that holds what nodes say, where inputs have pointed so far."""
+
+    def taken(self) -> dict[str, float]:
+        """Per layer the share of the directions of its inputs (`uclearn.measures.capacity`)."""
+        ...
+
+
 def innermost(method: Method) -> Method:
     """The method inside all wrappers."""
     while isinstance(method, Wrapper):
@@ -139,17 +148,19 @@ def strengths_of(method: Method) -> Mapping[str, Tensor]:
 
 
 def sigmas_by_layer(method: Method) -> dict[str, dict[str, Any]] | None:
-    """As runs and journals record it: per layer `sigma_init`, and `sigma` with a number for each
-    node; None for methods that know no uncertainty."""
+    """As runs and journals record it: per layer `sigma_init`, `sigma` with a number for each node,
+    and, where outputs are held, what is `taken`; None for methods that know no uncertainty."""
     known = _knowing(method)
     if known is None:
         return None
     strengths = known.strengths()
+    taken = known.taken() if isinstance(known, HoldsOutputs) else {}
     return {
         name: {
             # strength is sigma_init / sigma, and all nodes of a layer began alike
             "sigma_init": _short(sigma[:1] * strengths[name][:1])[0],
             "sigma": _short(sigma),
+            **({"taken": float(f"{taken[name]:.4g}")} if name in taken else {}),
         }
         for name, sigma in known.sigmas().items()
     }
@@ -161,7 +172,7 @@ def node_state(method: Method, task: int) -> dict[str, Any] | None:
 
     >>> import torch
     >>> from uclearn import UCL
-    >>> method = UCL(torch.nn.Linear(2, 2), torch.zeros(1, 2), sigma=0.5)
+    >>> method = UCL(torch.nn.Linear(2, 2), torch.zeros(1, 2), hold="weights", sigma=0.5)
     >>> node_state(method, 0)
     {'event': 'nodes', 'task': 0, 'layers': {'': {'sigma_init': 0.5, 'sigma': [0.5, 0.5]}}}
     """

@@ -60,7 +60,6 @@ from uclearn.methods.ucl.pretrained import Answers, measured, passes_over, stren
 from uclearn.methods.ucl.rules import (
     FINISHED,
     GUESSED,
-    MEASURED,
     NOISE,
     Auto,
     beta_by_rule,
@@ -318,7 +317,7 @@ class UCL(DrawsWeights):
         if inputs is not None:
             inputs = list(inputs)  # gone through more than once
         if self._must_look_back():
-            self._look_back(task, inputs, MEASURED)
+            self._look_back(task, inputs)
             return
         sums = self._look_at_inputs(task, inputs)
         self.statistics.settle(self.model, task, inputs)
@@ -354,6 +353,12 @@ class UCL(DrawsWeights):
     def coverage(self) -> Coverage:
         """What of the model is held, what is not, and why; printed, it is a page to read."""
         return self._coverage
+
+    def taken(self) -> dict[str, float]:
+        """Where outputs are held: per layer the share of the directions of its inputs in which
+        something was seen so far; certain nodes are free to learn in the others."""
+        held = zip(self._layers, self._all_held(), strict=False)
+        return {name: m.seen.taken() for name, m in held if isinstance(m, OutputAnchor)}
 
     def retrace(self, example: Any) -> None:
         """Follow the nodes anew, for whoever resized layers of `model` and what is `held` of them
@@ -411,7 +416,7 @@ class UCL(DrawsWeights):
     def _must_look_back(self) -> bool:
         return self.pretrained and not bool(self.freeze_weight > 0)
 
-    def _look_back(self, task: Task | None, inputs: Inputs, share: float) -> None:
+    def _look_back(self, task: Task | None, inputs: Inputs, share: float = 1.0) -> None:
         """Hold what the network knew before as a task that is over, with that share of the usual
         caution."""
         anchors = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]

@@ -23,9 +23,8 @@ for every network:
 
 averaged over layers (geometrically); what a layer differs from that is made up by its weight in
 eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a picture of the near
-neighbourhood only, and the sigma that is learned stops short of the whole curvature, hence more.
-Where the curvature is measured instead, a tenth of that does; where it is measured on other inputs
-than those that must not be forgotten, CAUTION is 1, or nothing new could be learned from them.
+neighbourhood only, hence more. Where all that could be looked at of a pretrained network are inputs
+of the first new task, it is 1 (GUESSED), or nothing new could be learned from them.
 
 A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
 learn what it likes. But what it says to the inputs of earlier tasks should not change at random
@@ -56,10 +55,8 @@ NOISE = 0.1
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""
 CAUTION = 100.0
-MEASURED = 0.1
-"""Of CAUTION, where the curvature was not learned but measured (`methods.ucl.pretrained`)."""
 GUESSED = 0.01
-"""Of CAUTION, where it was measured on other inputs than those that the network has learned."""
+"""Of CAUTION, where the curvature was measured on other inputs than those that were learned."""
 IDLE = 0.3
 FLOOR = 0.3
 STEPS = 1000

@@ -124,6 +124,19 @@ class SeenInputs(nn.Module):
             covariance[:, number, :wide, :wide] -= part[:, :, None] * part[:, None, :]
         return Given(mean, covariance, one)
 
+    def taken(self) -> float:
+        """The share of the directions of inputs in which something was seen
+        (`uclearn.measures.capacity`); of an embedding's words."""
+        inputs = self.edge.shape[1]
+        if (given := self.given()) is None:
+            return 0.0
+        if self.words:
+            return float((given.covariance > 0).sum()) / inputs
+        total = given.covariance.diagonal(dim1=-2, dim2=-1).sum((1, 2)).square()
+        squares = given.covariance.square().sum((1, 2, 3))
+        directions = total / squares.clamp_min(torch.finfo(squares.dtype).tiny)
+        return float(directions.mean()) / inputs
+
     def idle(self) -> Tensor:
         """(groups, inputs): which have been 0 in all that was ever seen."""
         size = self.blocks.diagonal(dim1=-2, dim2=-1).flatten(1)[:, : self.edge.shape[1]]
@@ -132,10 +145,14 @@ class SeenInputs(nn.Module):
     def widened(self, layer: GaussianLayer, places: Tensor, new: int) -> SeenInputs:
         """The same for the layer as it has become.
 
+        A node that is new was not heard, but would have said something to earlier tasks: it is
+        taken for an average one, that varies independently of the others. So the weights that
+        listen to it are held, near 0, by the nodes that they lead to.
+
         Args:
             layer: of one group, or with as many inputs as before.
             places: (inputs now,) the old place of each, or `new`.
-            new: stands for an input that was not there: it has been 0.
+            new: stands for an input that was not there.
         """
         wide = SeenInputs(layer)
         wide.tasks.copy_(self.tasks)
@@ -144,10 +161,14 @@ class SeenInputs(nn.Module):
             wide.edge.copy_(self.edge)
             wide.blocks.copy_(self.blocks)
             return wide
-        known = (places != new).to(self.edge)
-        old = places.clamp_min(0)
-        whole = torch.block_diag(*self.blocks[0])[old][:, old] * known * known[:, None]
-        wide.edge.copy_(self.edge[:, old] * known)
+        known, old = places != new, places.clamp_min(0)
+        before = torch.block_diag(*self.blocks[0])
+        wide.edge.copy_(torch.where(known, self.edge[:, old], self.edge.mean()))
+        # what does not covary: E[x y] = E[x] E[y]
+        apart = wide.edge.T @ wide.edge / self.corner.clamp_min(torch.finfo(self.edge.dtype).tiny)
+        whole = torch.where(known & known[:, None], before[old][:, old], apart)
+        size = before.diagonal()[: self.edge.shape[1]].mean()
+        whole.diagonal().copy_(torch.where(known, whole.diagonal(), size))
         for number, begin in enumerate(range(0, len(places), wide.width)):
             part = whole[begin : begin + wide.width, begin : begin + wide.width]
             wide.blocks[0, number, : len(part), : len(part)] = part

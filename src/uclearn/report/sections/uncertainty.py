@@ -12,6 +12,7 @@ from uclearn.measures.capacity import (
     Forecast,
     Layer,
     certain_share,
+    filled_share,
     forecast,
     layers_of,
     outlook_words,
@@ -130,20 +131,25 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
     layers = [list(layer) for layer in zip(*seeds, strict=True)]  # [layer][seed]
     whole = mean_certain_share(seeds)
     shares = [mean_certain_share([[one] for one in layer]) for layer in layers]
-    outlook = forecast(whole)
+    filled = mean_filled_share(seeds)
+    outlook = forecast(filled)
     rows = [
-        _row(layer_name(layer[0], k + 1), layer[0].nodes, share)
-        for k, (layer, share) in enumerate(zip(layers, shares, strict=True))
+        _row(layer_name(layer[0], k + 1), layer[0].nodes, share, mean_filled_share(one))
+        for k, (layer, share, one) in enumerate(
+            zip(layers, shares, ([[each] for each in layer] for layer in layers), strict=True)
+        )
     ]
-    rows.append(_row("Whole network", sum(layer[0].nodes for layer in layers), whole))
+    rows.append(_row("Whole network", sum(layer[0].nodes for layer in layers), whole, filled))
     header = ["", "Nodes", "Certain after task 1", "Certain now", "Points per task", "Full"]
     chart = Chart(
-        data=_lines(group, whole, shares, outlook),
+        data=_lines(group, whole, shares, outlook if filled == whole else None),
         label="Line chart of the share of certain nodes after each task. In the whole network "
         f"{percent(whole[0], 0)} after the first and {percent(whole[-1], 0)} after the last. "
         f"{outlook_words(outlook, len(whole))}",
         layout={
-            "xaxis": task_axis(_horizon(len(whole), outlook), "tasks learned"),
+            "xaxis": task_axis(
+                _horizon(len(whole), outlook if filled == whole else None), "tasks learned"
+            ),
             "yaxis": {
                 "tickformat": PERCENT_TICKS,
                 "range": [-0.03, 1.04],
@@ -157,30 +163,41 @@ def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:
     )
     return join(
         captioned(
-            "Share of nodes whose σ is below half of its start. Dotted: the whole network at the "
-            f"pace of the last {PACE_TASKS} tasks, up to full ({percent(FULL, 0)}).",
+            "Share of nodes whose σ is below half of its start."
+            f"{_DOTTED if filled == whole else ''}",
             draw(chart),
         ),
         paragraph(
             f"{percent(whole[-1], 0)} of all nodes are certain after {len(whole)} tasks. "
+            f"{'' if filled == whole else _HELD_OUTPUTS.format(percent(filled[-1], 0))}"
             f"{_outlook_with_seeds(outlook, seeds)}"
         ),
         table("How full each layer is, mean over seeds", header, rows),
     )
 
 
+_DOTTED = (
+    f" Dotted: the whole network at the pace of the last {PACE_TASKS} tasks, up to full "
+    f"({percent(FULL, 0)})."
+)
+_HELD_OUTPUTS = (
+    "What they say is held where inputs have pointed so far, and elsewhere they go on learning: "
+    "that fills the network to {}. "
+)
+
+
 def _outlook_with_seeds(outlook: Forecast | None, seeds: Sequence[Sequence[Layer]]) -> str:
     tasks = len(seeds[0][0].sigma)
     sentence = outlook_words(outlook, tasks)
-    each = [forecast(certain_share(layers)) for layers in seeds]
+    each = [forecast(filled_share(layers)) for layers in seeds]
     ends = sorted(math.ceil(one.full_at) for one in each if one and one.full_at is not None)
     if len(ends) < len(seeds) or ends[0] == ends[-1] or ends[-1] > FARTHEST * tasks:
         return sentence
     return f"{sentence} By seed: task {ends[0]} to {ends[-1]}."
 
 
-def _row(name: str, nodes: int, share: Sequence[float]) -> list[str]:
-    outlook, tasks = forecast(share), len(share)
+def _row(name: str, nodes: int, share: Sequence[float], filled: Sequence[float]) -> list[str]:
+    outlook, tasks = forecast(filled), len(share)
     if outlook is None:
         full = UNKNOWN
     elif outlook.full_at is None:
@@ -190,7 +207,8 @@ def _row(name: str, nodes: int, share: Sequence[float]) -> list[str]:
     else:
         since = "since" if outlook.full_at <= tasks else "about"
         full = f"{since} task {math.ceil(outlook.full_at)}"
-    growth = points(outlook.growth) if outlook else UNKNOWN
+    pace = forecast(share)
+    growth = points(pace.growth) if pace else UNKNOWN
     return [name, f"{nodes}", percent(share[0], 0), percent(share[-1], 0), growth, full]
 
 
@@ -246,3 +264,8 @@ def _horizon(tasks: int, outlook: Forecast | None) -> int:
 def mean_certain_share(seeds: Sequence[Sequence[Layer]]) -> list[float]:
     """After each task the share of nodes that are certain, mean over `seeds`."""
     return known(mean_course([certain_share(layers) for layers in seeds]))
+
+
+def mean_filled_share(seeds: Sequence[Sequence[Layer]]) -> list[float]:
+    """After each task how full the network is, mean over `seeds`."""
+    return known(mean_course([filled_share(layers) for layers in seeds]))
