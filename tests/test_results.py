@@ -9,6 +9,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
+from benchmarks import pretrained, robust
 from benchmarks.idle_nodes import PAGE as FINDINGS
 from benchmarks.idle_nodes import RECORDS as IDLE_NODES
 from benchmarks.idle_nodes import table as idle_table
@@ -19,6 +20,9 @@ from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.runs.config import Configuration, read_config
 from uclearn.runs.resolve import resolve
 from uclearn.storage.records import find_runs, read_summary
+
+
+RULES = {"robust": robust, "pretrained": pretrained}
 
 
 def test_every_folder_of_results_is_a_stage() -> None:
@@ -48,6 +52,16 @@ def test_the_readme_shows_them_at_a_glance() -> None:
     made, page = tables(DOCUMENT.read_text()), README.read_text()
     assert re.search(r"^\| Permuted MNIST \| 20 \| \d\d\.\d ", made["results"], re.MULTILINE)
     assert filled(page, made) == page, "`make results` writes it anew"
+
+
+def test_the_page_on_rules_shows_what_was_recorded() -> None:
+    page = robust.PAGE.read_text()
+    recorded = {name: json.loads(m.RECORDS.read_text()) for name, m in RULES.items()}
+    assert filled(page, {name: m.table(recorded[name]) for name, m in RULES.items()}) == page
+    known = {
+        robust.Run(*(one[field] for field in robust.Run._fields)) for one in recorded["robust"]
+    }
+    assert known <= set(robust.runs())
 
 
 def test_rewards_are_measured_by_the_returns_of_ewc_in_these_runs() -> None:
