@@ -21,7 +21,6 @@ from uclearn.runs.config import Configuration, read_config
 from uclearn.runs.resolve import resolve
 from uclearn.storage.records import find_runs, read_summary
 
-
 RULES = {"robust": robust, "pretrained": pretrained}
 
 
