@@ -15,6 +15,7 @@ network's own answers hold: no labels are needed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -24,7 +25,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import Inputs, lent
 from uclearn.methods.parts.surprise import surprise
 from uclearn.methods.ucl.seen import RecentCalls, sample
-from uclearn.networks import MultiHead, arguments
+from uclearn.networks import MultiHead, answer, call
 from uclearn.ranks import present
 from uclearn.tasks import iterate
 from uclearn.tasks.task import Task
@@ -100,26 +101,29 @@ def passes_over(
     names neither, over what the model was last called with."""
     if inputs is not None:
         for batch in inputs:
-            yield _answers(model, arguments(batch), {})
+            yield partial(_answers, model, batch)
     elif task is not None:
         device = next(model.parameters()).device
         for prepared in present().dealt(iterate(sample(task), 256)):
-            yield _answers(model, (prepared.to(device).inputs,), {})
+            yield partial(_answers, model, prepared.to(device).inputs)
     else:
-        for call in recent.calls:
-            yield _answers(model, *call)
+        for given, keywords in recent.calls:
+            yield partial(_answers, model, given[0] if given else None, (given, keywords))
 
 
-def _answers(model: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any]) -> Answers:
+def _answers(model: nn.Module, inputs: Any, as_called: Any = None) -> Sequence[Tensor]:
     """What a model says to a batch: by each of its heads; without heads yet, what enters them."""
-
-    def answers() -> Sequence[Tensor]:
-        if not isinstance(model, MultiHead):
-            return [model(*given, **keywords)]
-        features = model.trunk(given[0])
+    if isinstance(model, MultiHead):
+        features = model.trunk(inputs)
         return [head(features) for head in model.heads] or [features]
-
-    return answers
+    if as_called is not None:
+        given, keywords = as_called
+        said = model(*given, **keywords)
+    else:
+        said = call(model, inputs)
+    found = answer(said)
+    # objects with `.logits` have classes last, where torch's losses have them second
+    return [found if isinstance(said, Tensor) or found.dim() < 3 else found.movedim(-1, 1)]
 
 
 def strengths_by(curvature: Tensor, initial: float, beta: float, batch_size: float) -> Tensor:
