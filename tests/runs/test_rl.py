@@ -14,7 +14,7 @@ from uclearn.paper.settings import RL
 from uclearn.rl.catalogue import PAPER
 from uclearn.runs.config import read_config
 from uclearn.runs.grid import Result, run_all
-from uclearn.runs.rl import RLConfig, build_method, resolve_rl
+from uclearn.runs.rl import RLConfig, build_method, resolve_rl, with_references
 
 QUICK = {
     "plan.environments": 4,
@@ -85,6 +85,22 @@ def test_what_is_wrong_is_said_before_anything_runs(
 def test_methods_that_need_stored_examples_are_refused(method: str) -> None:
     with pytest.raises(SettingError, match=r"`method` must be one of finetuning, ucl, ewc"):
         resolve_rl("classic", method)
+
+
+def test_references_learn_one_environment_each_by_the_same_plan() -> None:
+    both = [quick(method, seed) for method in ("ucl", "ewc") for seed in (0, 1)]
+    made = with_references(both)
+    assert [config.seed for config in made] == [0] * 4 + [1] * 4
+    alone = [config for config in made if config not in both]
+    assert [config.benchmark for config in alone] == list(quick().environments()) * 2
+    for config in alone:
+        assert config.method == "finetuning"
+        assert (config.plan, config.policy) == (both[0].plan, both[0].policy)
+        assert all(note.startswith("plan.") for note in config.changed)
+        assert config == resolve_rl(
+            config.benchmark, "finetuning", seed=config.seed, overrides=QUICK
+        )
+        assert config.alone() == []  # a sequence of one needs no measure
 
 
 @pytest.mark.rl

@@ -138,7 +138,7 @@ def compare(
     """Learn to act in the same environments with several methods and seeds, in parallel.
 
     Rewards are measured by what a random policy earns (0) and by the best that a fresh network
-    reaches alone with the same steps (1): these are runs of their own, made last.
+    reaches alone with the same steps (1): these are runs of their own.
     """
     settings = chosen.gathered()
     if "method" in settings:

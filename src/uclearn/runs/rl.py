@@ -187,9 +187,11 @@ def shrink_steps(document: Document, scale: float) -> None:
 
 
 def with_references(configs: Sequence[RLConfig]) -> list[RLConfig]:
-    """The runs, and those that their returns are measured by (see `RLConfig.alone`)."""
+    """The runs, and those that their returns are measured by (see `RLConfig.alone`), seed by seed:
+    what is stopped half-way can be measured."""
     every = [*configs, *(one for config in configs for one in config.alone())]
-    return list({config.fingerprint(): config for config in every}.values())
+    once = {config.fingerprint(): config for config in every}.values()
+    return sorted(once, key=lambda config: config.seed)
 
 
 def build_method(config: RLConfig) -> Method:
