@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState, GradientState
+from lightning_fabric import Fabric
 from torch import Tensor, nn
 
 import uclearn
@@ -97,3 +100,53 @@ def test_a_closure_is_refused() -> None:
     attach(method, optimizer, batch_size=8)
     with pytest.raises(SettingError, match=r"`optimizer.step` was given a closure"):
         optimizer.step(lambda: 0.0)
+
+
+# -- recipes -----------------------------------------------------------------------------------
+
+
+def with_fabric(method: Method, pieces: int) -> None:
+    fabric = Fabric(accelerator="cpu", devices=1)
+    for _ in range(2):
+        optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))
+        attach(method, optimizer, batch_size=len(X))
+        model, moved = fabric.setup(method.model, optimizer)
+        for _ in range(3):
+            for piece in X.chunk(pieces):
+                with uclearn.gaussian.use_means(method.model):
+                    fabric.backward(model(piece).square().mean() / pieces)
+            moved.step()
+            moved.zero_grad()
+        method.end_task(inputs=[X])
+
+
+def with_accelerate(method: Method, pieces: int) -> None:
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+    accelerator = Accelerator(cpu=True, gradient_accumulation_steps=pieces)
+    for _ in range(2):
+        optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))
+        attach(method, optimizer, batch_size=len(X))
+        model, moved = accelerator.prepare(method.model, optimizer)
+        for _ in range(3):
+            for piece in X.chunk(pieces):
+                with accelerator.accumulate(model), uclearn.gaussian.use_means(method.model):
+                    accelerator.backward(model(piece).square().mean())
+                    moved.step()  # when all pieces are in
+                    moved.zero_grad()
+        method.end_task(inputs=[X])
+    AcceleratorState._reset_state(reset_partial_state=True)
+    GradientState._reset_state()
+
+
+@pytest.mark.parametrize("recipe", [with_fabric, with_accelerate])
+def test_the_recipes_of_frameworks_learn_what_a_loop_learns_by_hand(
+    recipe: Callable[[Method, int], None],
+) -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 3))
+    first, second = ucl(net), ucl(net)
+    by_hand(first, 4)
+    recipe(second, 4)
+    for one, other in zip(first.model.parameters(), second.model.parameters(), strict=True):
+        assert torch.allclose(one, other, atol=1e-6)
