@@ -33,7 +33,6 @@ from uclearn.gaussian import (
     Survey,
     convert,
     export,
-    require_convertible,
     survey,
 )
 from uclearn.gaussian.convert import Means
@@ -47,7 +46,7 @@ from uclearn.methods.parts.wrapper import (
     require_finite_weights,
 )
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
-from uclearn.methods.ucl.coverage import Coverage, follow
+from uclearn.methods.ucl.coverage import Coverage, follow, followed
 from uclearn.methods.ucl.penalty import (
     GaussianAnchor,
     LayerAnchor,
@@ -195,7 +194,7 @@ class UCL(DrawsWeights):
         _check_settings(hold, beta, alpha, lr_sigma)
         heads = head_names(model)
         plain = (*plain, *heads)
-        loose = self._used_apart(model, example, plain)
+        topology, loose = followed(model, example, plain)
         stream = Noise(seed, kind=noise)
         if sigma == "auto" and ratio is None and means == "draw":
             ratio = NOISE
@@ -226,7 +225,7 @@ class UCL(DrawsWeights):
             name: layer for name, layer in found.layers.items() if isinstance(layer, GaussianLayer)
         }
         self._norms = {name: norm for name, norm in found.norms.items() if _learned(found, name)}
-        self.topology = self._trace(example)
+        self.topology = topology
         anchor = OutputAnchor if hold == "outputs" else GaussianAnchor
         loosely = {name: NormAnchor(m, own) for name, m, own in found.loose_parameters()}
         self.held = nn.ModuleList(
@@ -363,22 +362,10 @@ class UCL(DrawsWeights):
     def retrace(self, example: Any) -> None:
         """Follow the nodes anew, for whoever resized layers of `model` and what is `held` of them
         in place (see `uclearn.surgery.growth`)."""
-        self.topology = self._trace(example)
+        self.topology = follow(self.model, example, self._found)
         self._tighten()
 
     # -- inside ----------------------------------------------------------------------------
-
-    @staticmethod
-    def _used_apart(model: nn.Module, example: Any, plain: Iterable[str]) -> tuple[str, ...]:
-        """Layers that are never called, but whose weights are used: noise would not reach them."""
-        found = survey(model, plain, strict=False)
-        require_convertible(found)
-        topology = follow(model, example, found)
-        apart = (topology.outside & topology.unreached) | topology.strange
-        return tuple(apart & found.layers.keys())
-
-    def _trace(self, example: Any) -> Topology:
-        return follow(self.model, example, self._found)
 
     def _all_held(self) -> Iterator[LayerAnchor]:
         for held in self.held:

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from uclearn.gaussian import Survey
+from uclearn.gaussian import Survey, require_convertible, survey
 from uclearn.gaussian.survey import few
 from uclearn.methods.parts.wrapper import running_on
 from uclearn.networks import run_trunk
@@ -35,6 +35,23 @@ def follow(model: nn.Module, example: Any, found: Survey) -> Topology:
             strict=False,
             call=run_trunk,
         )
+
+
+def followed(
+    model: nn.Module, example: Any, plain: Iterable[str]
+) -> tuple[Topology, tuple[str, ...]]:
+    """How nodes run through a model before it is converted, and which of its layers noise would not
+    reach: those that are never called, but whose weights are used."""
+    found = survey(model, plain, strict=False)
+    require_convertible(found)
+    topology = follow(model, example, found)
+    apart = (topology.outside & topology.unreached) | topology.strange
+    loose = tuple(sorted(apart & found.layers.keys()))
+    if loose:
+        found = survey(model, plain, strict=False, loose=loose)
+        require_convertible(found)
+        topology = follow(model, example, found)
+    return topology, loose
 
 
 @dataclass(frozen=True)
