@@ -70,7 +70,6 @@ from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather, numbers
 from uclearn.networks import MultiHead, head_names
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
-from uclearn.topology import Topology
 
 Hold = Literal["outputs", "weights"]
 _log = logging.getLogger("uclearn")
