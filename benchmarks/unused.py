@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 ALLOWED = {
     "again": "of Noise: for networks with gradient checkpointing, in loops of users",
+    "ContinualCallback": "for users of Lightning (docs/own-loop.md)",
     "ContinualTrainer": "a Trainer for users of transformers (docs/own-loop.md)",
     "check_all": "users run it on methods of their own (CONTRIBUTING)",
     "create_optimizer": "called by transformers.Trainer",
@@ -31,6 +32,8 @@ ALLOWED = {
     "intransigence": "one of the measures in uclearn.training.metrics, which users import",
     "kl": "VCL's penalty as a function of tensors, beside the others in uclearn.penalties",
     "register_growth": "an error says that it teaches live models to grow by another method",
+    "on_before_optimizer_step": "called by Lightning's Trainer",
+    "on_train_batch_end": "called by Lightning's Trainer",
     "setting": "of a run's configuration: how a setting is asked for, shown in its docstring",
     "widen_network": "widening for a network without a method",
 }

@@ -10,9 +10,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from torch import nn
 from torch.optim import Optimizer
 
-from uclearn.errors import SettingError
+from uclearn.errors import CheckpointError, SettingError
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.wrapper import Wrapper, innermost
 
@@ -33,15 +34,7 @@ def attach(method: Method, optimizer: Optimizer, batch_size: int) -> None:
     >>> method.model(torch.ones(8, 2)).square().mean().backward()
     >>> optimizer.step()
     """
-    inner = innermost(method)
-    if "closed_form" not in inspect.signature(type(inner).__init__).parameters:
-        raise SettingError(
-            f"`method` must have a penalty in closed form, and {type(inner).__name__} has none: "
-            "its penalty depends on the batch. Add `method.penalty(inputs=x)` to the loss yourself."
-        )
-    inner.closed_form = True
-    while isinstance(method, Wrapper):
-        method.closed_form, method = True, method.method
+    inner = closed(method)
 
     def before(_: Optimizer, args: Any, kwargs: Any) -> None:
         if any(callable(value) for value in (*args[1:], *kwargs.values())):
@@ -57,3 +50,39 @@ def attach(method: Method, optimizer: Optimizer, batch_size: int) -> None:
 
     optimizer.register_step_pre_hook(before)
     optimizer.register_step_post_hook(after)
+
+
+def closed(method: Method) -> Method:
+    """The innermost method, switched to its closed form; refused where there is none."""
+    inner = innermost(method)
+    if "closed_form" not in inspect.signature(type(inner).__init__).parameters:
+        raise SettingError(
+            f"`method` must have a penalty in closed form, and {type(inner).__name__} has none: "
+            "its penalty depends on the batch. Add `method.penalty(inputs=x)` to the loss yourself."
+        )
+    while isinstance(method, Wrapper):
+        method.closed_form, method = True, method.method
+    inner.closed_form = True
+    return inner
+
+
+def memory_of(method: Method) -> dict[str, Any]:
+    """What a checkpoint must hold: a method's state without weights that are frozen, which the
+    model brings along."""
+    frozen = {
+        f"model.{name}"
+        for name, parameter in method.model.named_parameters(remove_duplicate=False)
+        if not parameter.requires_grad
+    }
+    return {key: value for key, value in method.state_dict().items() if key not in frozen}
+
+
+def remember(method: Method, memory: dict[str, Any], source: str) -> None:
+    """Take up again what `memory_of` gave; `source` is named where it does not fit."""
+    wanted, found = set(memory_of(method)), set(memory)
+    if wanted != found:
+        raise CheckpointError(
+            f"{source} must come from the same model, method and settings. It differs in "
+            f"{', '.join(sorted(wanted ^ found)[:3])}."
+        )
+    nn.Module.load_state_dict(method, memory, strict=False)

@@ -22,8 +22,7 @@ import torch
 from torch import Tensor, nn
 from transformers import Trainer
 
-from uclearn.errors import CheckpointError
-from uclearn.integrations.optimizers import attach
+from uclearn.integrations.optimizers import attach, memory_of, remember
 from uclearn.methods.contract import Method
 from uclearn.storage import checkpoint
 
@@ -90,33 +89,16 @@ class Continual:
         if self.args.should_save:
             folder = Path(self._get_output_dir(trial=trial))
             path = folder / f"checkpoint-{self.state.global_step}" / MEMORY
-            checkpoint.save(path, _memory(self.method), "memory of a trainer")
+            checkpoint.save(path, memory_of(self.method), "memory of a trainer")
 
     def _load_from_checkpoint(self: Any, resume_from_checkpoint: str, model: Any = None) -> None:
         super()._load_from_checkpoint(resume_from_checkpoint, model)  # type: ignore[misc]
         path = Path(resume_from_checkpoint) / MEMORY
-        memory = checkpoint.load(path, "memory of a trainer")
-        wanted, found = set(_memory(self.method)), set(memory)
-        if wanted != found:
-            raise CheckpointError(
-                f"{path} must come from the same model, method and settings. It differs in "
-                f"{', '.join(sorted(wanted ^ found)[:3])}."
-            )
-        nn.Module.load_state_dict(self.method, memory, strict=False)
+        remember(self.method, checkpoint.load(path, "memory of a trainer"), str(path))
 
 
 class ContinualTrainer(Continual, Trainer):  # type: ignore[misc]
     """`transformers.Trainer` around a method; see `Continual`."""
-
-
-def _memory(method: Method) -> dict[str, Any]:
-    """Its state without weights that are frozen: those the model brings along."""
-    frozen = {
-        f"model.{name}"
-        for name, parameter in method.model.named_parameters(remove_duplicate=False)
-        if not parameter.requires_grad
-    }
-    return {key: value for key, value in method.state_dict().items() if key not in frozen}
 
 
 def _examples(batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
