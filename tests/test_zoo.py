@@ -13,7 +13,7 @@ from benchmarks.zoo import look, summary
 from benchmarks.zoo_models import entries
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.ewc import EWC
-from uclearn.methods.ucl.penalty import LayerAnchor
+from uclearn.methods.ucl.anchors import LayerAnchor
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 

@@ -20,7 +20,7 @@ from uclearn.methods.hat import HAT
 from uclearn.methods.lwf import LwF
 from uclearn.methods.replay import WithReplay
 from uclearn.methods.ucl import UCL
-from uclearn.methods.ucl.penalty import LayerAnchor
+from uclearn.methods.ucl.anchors import LayerAnchor
 from uclearn.tasks import Data, Task
 
 

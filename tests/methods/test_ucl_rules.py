@@ -11,7 +11,7 @@ from torch import nn
 from uclearn import UCL
 from uclearn.methods.replay import WithReplay
 from uclearn.methods.ucl import rules
-from uclearn.methods.ucl.penalty import OutputAnchor
+from uclearn.methods.ucl.outputs import OutputAnchor
 
 X = torch.randn(8, 6, generator=torch.Generator().manual_seed(0))
 

@@ -13,7 +13,7 @@ from uclearn import UCL
 from uclearn.errors import TaskError
 from uclearn.gaussian import convert
 from uclearn.gaussian.layers import GaussianLayer
-from uclearn.methods.ucl.penalty import OutputAnchor
+from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.seen import RecentCalls, SeenInputs
 from uclearn.surgery.growth import widen
 

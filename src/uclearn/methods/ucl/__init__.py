@@ -45,16 +45,12 @@ from uclearn.methods.parts.wrapper import (
     require_finite_penalty,
     require_finite_weights,
 )
+from uclearn.methods.ucl.anchors import GaussianAnchor, LayerAnchor, NormAnchor
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
 from uclearn.methods.ucl.coverage import Coverage, follow, followed
-from uclearn.methods.ucl.penalty import (
-    GaussianAnchor,
-    LayerAnchor,
-    NormAnchor,
-    OutputAnchor,
-    UCLPenalty,
-    grow,
-)
+from uclearn.methods.ucl.grow import grow
+from uclearn.methods.ucl.outputs import OutputAnchor
+from uclearn.methods.ucl.penalty import UCLPenalty
 from uclearn.methods.ucl.pretrained import Answers, measured, passes_over, strengths_by
 from uclearn.methods.ucl.rules import (
     FINISHED,
