@@ -23,10 +23,11 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "local_backward": (_P, _P, _P, _P, _P, _P, _N, _N, _N, _I, _I, _I),
     "local_conv": (_P, _P, _P, _P, _P, _P),
     "local_conv_backward": (_P, _P, _P, _P, _P, _P, _P),
+    "pulled_rows": (_P, _P, _P, _P, _P, _P, _P, _P, _N, _N, _N, _F, _F, _I),
     "hold_gradient": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I),
     "hold_value": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I, _P),
 }
-_WITHOUT_ANSWER = ("draw", "draw_backward", "local", "hold_gradient")
+_WITHOUT_ANSWER = ("draw", "draw_backward", "local", "pulled_rows", "hold_gradient")
 """The others say whether there was memory enough."""
 
 
@@ -242,6 +243,49 @@ class LocalConv:
 def _check_memory(done: int) -> None:
     if not done:
         raise MemoryError
+
+
+class Spoken(NamedTuple):
+    """A linear layer that is held to what its nodes say, all float32 and dense."""
+
+    anchor: Tensor
+    """(nodes, inputs)"""
+    anchor_bias: Tensor | None
+    """(nodes,)"""
+    mean: Tensor
+    """(inputs,) of what it was given; a bias was given `one`."""
+    one: float
+    node: Tensor
+    """(nodes,)"""
+    width: int
+    """Of a block of inputs."""
+
+
+def pulled_rows(
+    held: Spoken, weight: Tensor, bias: Tensor | None, to_bias: Tensor | None, scale: float
+) -> Tensor:
+    """(blocks, nodes, 1 + width): how far each node has moved, times its strength and `scale`: what
+    it says on average, and then its weights in the block. The gradient of its bias is added to
+    `to_bias`."""
+    nodes, inputs = weight.shape
+    pulled = torch.empty(-(-inputs // held.width), nodes, 1 + held.width)
+    _kernels.pulled_rows(
+        weight.data_ptr(),
+        held.anchor.data_ptr(),
+        None if bias is None else bias.data_ptr(),
+        None if held.anchor_bias is None else held.anchor_bias.data_ptr(),
+        held.mean.data_ptr(),
+        held.node.data_ptr(),
+        pulled.data_ptr(),
+        None if to_bias is None else to_bias.data_ptr(),
+        nodes,
+        inputs,
+        held.width,
+        held.one,
+        scale,
+        torch.get_num_threads(),
+    )
+    return pulled
 
 
 class _Held(ctypes.Structure):

@@ -443,6 +443,32 @@ int local_conv_backward(const Conv *conv, const void *gradient, const void *inpu
     return enough;
 }
 
+/* ---- what holds what nodes say ------------------------------------------------------------- */
+
+/* bias, bias_anchor, to_bias: may be absent */
+void pulled_rows(const float *weight, const float *anchor, const float *bias,
+                 const float *bias_anchor, const float *mean, const float *node, float *pulled,
+                 float *to_bias, whole rows, whole inputs, whole width, float one, float scale,
+                 int threads) {
+#pragma omp parallel for num_threads(team(rows * inputs, threads)) schedule(static)
+    for (whole row = 0; row < rows; row++) {
+        const float *w = weight + row * inputs, *a = anchor + row * inputs;
+        const float strength = node[row] * scale;
+        float said = 0;
+#pragma omp simd reduction(+ : said)
+        for (whole i = 0; i < inputs; i++) said += (w[i] - a[i]) * mean[i];
+        if (bias) said += (bias[row] - bias_anchor[row]) * one;
+        if (to_bias) to_bias[row] += strength * said * one;
+        float *own = pulled + row * (width + 1);
+        for (whole start = 0; start < inputs; start += width, own += rows * (width + 1)) {
+            const whole wide = inputs - start < width ? inputs - start : width;
+            own[0] = strength * said;
+#pragma omp simd
+            for (whole i = 0; i < wide; i++) own[i + 1] = strength * (w[start + i] - a[start + i]);
+        }
+    }
+}
+
 /* ---- what holds the weights ---------------------------------------------------------------- */
 
 typedef struct {

@@ -7,7 +7,7 @@ Each of the others comes in a second form that only adds its closed-form gradien
 
 from uclearn.penalties.closed_form import known_gradient
 from uclearn.penalties.kl import add_kl_gradients, kl, kl_and_gradients
-from uclearn.penalties.outputs import Given, Moved, output_drift, output_gradient
+from uclearn.penalties.outputs import Given, Moved, OutputHold, half_product, output_drift
 from uclearn.penalties.quadratic import (
     add_quadratic_gradient,
     quadratic,
@@ -29,17 +29,18 @@ __all__ = [
     "Given",
     "Grip",
     "Moved",
+    "OutputHold",
     "add_hold_gradient",
     "add_kl_gradients",
     "add_quadratic_gradient",
     "drift",
     "freeze",
+    "half_product",
     "hold",
     "kl",
     "kl_and_gradients",
     "known_gradient",
     "output_drift",
-    "output_gradient",
     "quadratic",
     "quadratic_and_gradient",
     "quadratic_value",

@@ -37,21 +37,6 @@ class Given(NamedTuple):
     one: Tensor
     """(): what a bias is given; 1, unless inputs are measured in units of their own."""
 
-    def times_covariance(self, moved: Tensor) -> Tensor:
-        """`moved @ covariance`.
-
-        Args:
-            moved: (groups, rows, inputs)
-        """
-        if self.covariance.dim() == 2:
-            return moved * self.covariance
-        width = self.covariance.shape[-1]
-        parts = [
-            part @ block[:, : part.shape[-1], : part.shape[-1]]
-            for part, block in zip(moved.split(width, -1), self.covariance.unbind(1), strict=True)
-        ]
-        return parts[0] if len(parts) == 1 else torch.cat(parts, -1)
-
 
 class Moved(NamedTuple):
     """How far a layer has moved since the previous task."""
@@ -60,6 +45,74 @@ class Moved(NamedTuple):
     """(groups, nodes per group, positions, inputs)"""
     bias: Tensor | None
     """(groups, nodes per group)"""
+
+
+class OutputHold:
+    """The drift of a layer, made ready to be worked out in every step.
+
+    Mean and covariance are one matrix for each block, of which the mean is the first row: so both
+    parts of the gradient are one product, added where it belongs.
+
+    Args:
+        given: what the layer was given until the previous task ended.
+        node: (groups, nodes per group) squared strength of each node, times whatever weighs it.
+    """
+
+    def __init__(self, given: Given, node: Tensor) -> None:
+        self.given, self.node = given, node
+        self.matrices: list[Tensor] = []
+        """(groups, 1 + inputs of the block, inputs of the block) each."""
+        if given.covariance.dim() == 4:
+            width = given.covariance.shape[-1]
+            parts = zip(given.mean.split(width, -1), given.covariance.unbind(1), strict=True)
+            for mean, block in parts:
+                wide = mean.shape[-1]
+                rows = [mean.unsqueeze(-2), block[:, :wide, :wide]]
+                self.matrices.append(torch.cat(rows, -2))
+
+    def gradient(self, moved: Moved, scale: float = 1.0) -> Moved:
+        """The gradients times `scale`; under no_grad. `moved`: since the previous task."""
+        weight, bias = moved
+        empty = weight.new_zeros(weight.shape)  # dense, whatever the layout of the weights
+        into = Moved(empty, None if bias is None else torch.zeros_like(bias))
+        self.add_gradient(into, moved, scale)
+        return into
+
+    def add_gradient(self, into: Moved, moved: Moved, scale: float) -> None:
+        """The same, added to `into`, the first part of which is dense."""
+        weight, bias = moved
+        given, node = self.given, self.node * scale
+        if not self.matrices:
+            into.weight.addcmul_(weight * given.covariance, node[..., None, None])
+            return  # words of an embedding: there is no bias, and they have no mean
+        groups, nodes, positions = weight.shape[:3]
+        rows = weight.flatten(1, 2)  # (groups, nodes * positions, inputs)
+        # (groups, nodes): the change of what is said on average
+        steady = (rows @ given.mean.unsqueeze(-1)).view(groups, nodes, positions).sum(2)
+        if bias is not None:
+            steady = steady + bias * given.one
+        pull = node * steady
+        if into.bias is not None:
+            into.bias.add_(pull * given.one)
+        width = self.matrices[0].shape[-1]
+        pulled = weight.new_empty(len(self.matrices), *rows.shape[:2], 1 + width)
+        by_row = node.repeat_interleave(positions, 1).unsqueeze(-1)
+        pulled[..., 0] = pull.repeat_interleave(positions, 1)
+        for part, room in zip(rows.split(width, -1), pulled, strict=True):
+            torch.mul(part, by_row, out=room[..., 1 : 1 + part.shape[-1]])
+        self.add_products(into.weight.flatten(1, 2), pulled)
+
+    def add_products(self, into: Tensor, pulled: Tensor) -> None:
+        """The last step of `add_gradient`.
+
+        Args:
+            into: (groups, rows, inputs)
+            pulled: (blocks, groups, rows, 1 + width): how far each row has moved, what it says on
+                average first, times the strength of its node.
+        """
+        parts = into.split(pulled.shape[-1] - 1, -1)
+        for part, room, matrix in zip(parts, pulled, self.matrices, strict=True):
+            part.baddbmm_(room[..., : matrix.shape[-2]], matrix)
 
 
 def output_drift(moved: Moved, given: Given, node: Tensor) -> tuple[Tensor, Moved]:
@@ -79,26 +132,13 @@ def output_drift(moved: Moved, given: Given, node: Tensor) -> tuple[Tensor, Move
     >>> output_drift(moved, given, torch.tensor([[2.0]]))[0]
     tensor(20.)
     """
-    gradient = output_gradient(moved, given, node)
-    # a quadratic form is half of its gradient times where it is taken
+    gradient = OutputHold(given, node).gradient(moved)
+    return half_product(gradient, moved), gradient
+
+
+def half_product(gradient: Moved, moved: Moved) -> Tensor:
+    """The value: a quadratic form is half of its gradient times where it is taken."""
     value = torch.dot(gradient.weight.flatten(), moved.weight.flatten())
     if moved.bias is not None and gradient.bias is not None:
         value = value + torch.dot(gradient.bias.flatten(), moved.bias.flatten())
-    return value / 2, gradient
-
-
-def output_gradient(moved: Moved, given: Given, node: Tensor) -> Moved:
-    """The gradients of `output_drift` alone; arguments as there."""
-    weight, bias = moved
-    groups, nodes, positions = weight.shape[:3]
-    rows = weight.flatten(1, 2)  # (groups, nodes * positions, inputs)
-    felt = given.times_covariance(rows)
-    mean = given.mean.unsqueeze(-1)  # (groups, inputs, 1)
-    # (groups, nodes): the change of what is said on average
-    steady = (rows @ mean).view(groups, nodes, positions).sum(2)
-    if bias is not None:
-        steady = steady + bias * given.one
-    pull = node * steady
-    felt.view(weight.shape).mul_(node[..., None, None])
-    felt.baddbmm_(pull.repeat_interleave(positions, 1).unsqueeze(-1), mean.mT)
-    return Moved(felt.view(weight.shape), None if bias is None else pull * given.one)
+    return value / 2

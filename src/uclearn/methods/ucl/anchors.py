@@ -111,10 +111,12 @@ class LayerAnchor(nn.Module):
         """The uncertainties that the layer has."""
         return []
 
-    def output_term(self, scale: float, *, valued: bool = True) -> Term | None:
-        """Eq. (4) measured by what the nodes say, times `scale`; None: it is not measured so. Its
-        value is 0 unless it is wanted."""
+    def output_term(self, scale: float) -> Term | None:
+        """Eq. (4) measured by what the nodes say, times `scale`; None: it is not measured so."""
         return None
+
+    def add_output_gradients(self, scale: float) -> None:
+        """The gradients of `output_term`, added to what the parameters have."""
 
     @torch.no_grad()
     def remember(self) -> None:

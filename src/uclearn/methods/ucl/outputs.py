@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from uclearn.gaussian import GaussianLayer
+from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.rules import evidence
 from uclearn.methods.ucl.seen import SeenInputs
-from uclearn.penalties import Given, Moved, output_drift, output_gradient
+from uclearn.native import calls
+from uclearn.penalties import Moved, OutputHold, half_product
 
 
 class OutputAnchor(GaussianAnchor):
@@ -18,39 +20,58 @@ class OutputAnchor(GaussianAnchor):
     def __init__(self, layer: GaussianLayer) -> None:
         super().__init__(layer)
         self.seen = SeenInputs(layer)
-        self._given: Given | None = None
         self._node = self.sigma  # (groups, nodes per group) squared strength, once tightened
+        self._hold: OutputHold | None = None
+        self._spoken: calls.Spoken | None = None
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
     ) -> None:
         """Weights and biases are held together; which node feeds a weight is in what was seen."""
         self.anchored = []
-        self._given = self.seen.given()
         groups = self.layer.inputs_last(self.weight).shape[0]
         self._node = (evidence(self.strength()) * drift * self.even).view(groups, -1)
+        given = self.seen.given()
+        self._hold = None if given is None else OutputHold(given, self._node)
+        self._spoken = None
+        if given is not None and self._by_rows(self.weight) is not None:
+            bias = self._buffers.get("bias")
+            kept = (self.weight, bias, given.mean[0])
+            self._spoken = calls.Spoken(*kept, float(given.one), self._node[0], self.seen.width)
 
-    def output_term(self, scale: float, *, valued: bool = True) -> Term | None:
+    def output_term(self, scale: float) -> Term | None:
         """Of weight and bias, whichever of them is trained."""
-        layer, given = self.layer, self._given
-        weight, bias = layer.get_parameter("weight"), layer.bias
-        trained = [each for each in (weight, bias) if each is not None and each.requires_grad]
-        if given is None or not trained:
+        trained = self._trained()
+        if self._hold is None or not trained:
             return None
-        moved = layer.inputs_last(exact(weight)) - layer.inputs_last(exact(self.weight))
-        moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
-        moved_bias = None
-        if bias is not None:
-            moved_bias = (exact(bias) - exact(self.bias)).view_as(self._node)
-        drift = (Moved(moved, moved_bias), given, self._node * scale)
-        if valued:
-            value, pull = output_drift(*drift)
-        else:
-            value, pull = moved.new_zeros(()), output_gradient(*drift)
-        gradients = [self._as_stored(pull.weight)] if weight.requires_grad else []
-        if pull.bias is not None and bias.requires_grad:
-            gradients.append(pull.bias.flatten().to(bias.dtype))
-        return Term(trained, value, gradients)
+        moved = self._moved()
+        pull = self._hold.gradient(moved, scale)
+        gradients = {"weight": self._as_stored(pull.weight)}
+        if pull.bias is not None:
+            gradients["bias"] = pull.bias.flatten().to(self.bias.dtype)
+        wanted = [gradients[name] for name in trained]
+        return Term(list(trained.values()), half_product(pull, moved), wanted)
+
+    def add_output_gradients(self, scale: float) -> None:
+        """Where rows of the weight are nodes, by products that add to its gradient."""
+        trained = self._trained()
+        if self._hold is None or not trained:
+            return
+        weight = trained.get("weight")
+        rows = None if weight is None else self._by_rows(gradient_of(weight))
+        if rows is None or rows.dtype != self._node.dtype:
+            term = self.output_term(scale)
+            assert term is not None
+            for parameter, gradient in zip(term.parameters, term.gradients, strict=True):
+                gradient_of(parameter).add_(gradient)
+            return
+        to_bias = gradient_of(trained["bias"]) if "bias" in trained else None
+        pulled = self._pulled_rows(to_bias, scale)
+        if pulled is not None:
+            self._hold.add_products(rows, pulled.unsqueeze(1))
+            return
+        bias_rows = None if to_bias is None else to_bias.unsqueeze(0)
+        self._hold.add_gradient(Moved(rows.unsqueeze(2), bias_rows), self._moved(), scale)
 
     @torch.no_grad()
     def silence_idle(self) -> None:
@@ -60,11 +81,40 @@ class OutputAnchor(GaussianAnchor):
             view = self.layer.inputs_last(self.layer.weight)
             view.mul_(~self.seen.idle().view(len(view), *(1,) * (view.dim() - 2), -1))
 
+    def _trained(self) -> dict[str, nn.Parameter]:
+        own = self.layer._parameters
+        both = {name: own.get(name) for name in ("weight", "bias")}
+        return {name: p for name, p in both.items() if p is not None and p.requires_grad}
+
+    def _moved(self) -> Moved:
+        """Since the previous task."""
+        layer = self.layer
+        moved = layer.inputs_last(exact(layer.weight)) - layer.inputs_last(exact(self.weight))
+        moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
+        if layer.bias is None:
+            return Moved(moved, None)
+        return Moved(moved, (exact(layer.bias) - exact(self.bias)).view_as(self._node))
+
+    def _by_rows(self, weight: Tensor) -> Tensor | None:
+        """(1, nodes, inputs): a view of what is stored so, as in a linear layer."""
+        view = self.layer.inputs_last(weight)
+        return view if view.dim() == 3 and len(view) == 1 and view.is_contiguous() else None
+
+    def _pulled_rows(self, to_bias: Tensor | None, scale: float) -> Tensor | None:
+        """From one pass of the library over the weights; None: not here."""
+        spoken, weight, bias = self._spoken, self.layer.weight, self.layer.bias
+        if spoken is None:
+            return None
+        others = (each for each in (bias, to_bias) if each is not None)
+        if not calls.usable(spoken.anchor, spoken.mean, spoken.node, weight, *others):
+            return None
+        return calls.pulled_rows(spoken, weight, bias, to_bias, scale)
+
     def _as_stored(self, gradient: Tensor) -> Tensor:
         """In the shape of the weight, from (groups, nodes, positions, inputs)."""
         stored = torch.empty_like(self.layer.weight)
+        if self._by_rows(stored) is not None:
+            return gradient.view(stored.shape).to(stored.dtype)
         view = self.layer.inputs_last(stored)
-        if gradient.numel() == gradient.shape[1] * gradient.shape[3] and view.is_contiguous():
-            return gradient.reshape(stored.shape).to(stored.dtype)  # rows are nodes, as they are
         view.copy_(gradient.reshape(view.shape))
         return stored

@@ -40,7 +40,8 @@ class UCLPenalty:
 
     def terms(self, scale: float, beta: float, inflate: bool) -> Iterator[Term]:
         """Eq. (4) + eq. (5) on means and beta eq. (6) on uncertainties, times `scale`."""
-        yield from self._output_terms(scale)
+        terms = (anchor.output_term(scale) for anchor in self._anchors)
+        yield from (term for term in terms if term is not None)
         if (whole := self._fused.term((scale, beta, inflate))) is not None:
             yield whole
             return
@@ -55,9 +56,8 @@ class UCLPenalty:
 
     def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
         """The same gradients, added to what the parameters have."""
-        for term in self._output_terms(scale, valued=False):
-            for parameter, gradient in zip(term.parameters, term.gradients, strict=True):
-                gradient_of(parameter).add_(gradient)
+        for held in self._anchors:
+            held.add_output_gradients(scale)
         if self._fused.add_gradients((scale, beta, inflate)):
             return
         for parameters, mean, anchor, grip in self._pulled():
@@ -72,10 +72,6 @@ class UCLPenalty:
         for rhos, rho, previous in self._spread():
             gradient = spread_gradient(F.softplus(rho), previous, inflate=inflate)
             _add(gradient.mul_(rho.sigmoid()).mul_(beta * scale), rhos)
-
-    def _output_terms(self, scale: float, *, valued: bool = True) -> Iterator[Term]:
-        terms = (anchor.output_term(scale, valued=valued) for anchor in self._anchors)
-        return (term for term in terms if term is not None)
 
     def _pulled(self) -> Iterator[tuple[list[nn.Parameter], Tensor, Tensor, Grip]]:
         """What is trained now: parameters, and their mean, anchor and grip, as one or blocks."""
