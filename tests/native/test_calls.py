@@ -229,7 +229,9 @@ def test_what_nodes_say_is_held_as_by_torch(
     with torch_alone():
         method._tighten()
         expected = outcome()
+        value = method.penalty(batch_size=7)
     assert len(used) == (1 if frozen == "weight" else 2)
+    torch.testing.assert_close(method.penalty(batch_size=7), value)
     method.closed_form = False
     trained = [p for p in method.model.parameters() if p.requires_grad]
     exact = torch.autograd.grad(method.penalty(batch_size=7), trained)

@@ -24,11 +24,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "local_conv": (_P, _P, _P, _P, _P, _P),
     "local_conv_backward": (_P, _P, _P, _P, _P, _P, _P),
     "pulled_rows": (_P, _P, _P, _P, _P, _P, _P, _P, _N, _N, _N, _F, _F, _I),
+    "along": (_P, _P, _P, _P, _N, _N, _I),
     "hold_gradient": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I),
     "hold_value": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I, _P),
 }
 _WITHOUT_ANSWER = ("draw", "draw_backward", "local", "pulled_rows", "hold_gradient")
-"""The others say whether there was memory enough."""
+"""The others say whether there was memory enough, but for `along`, which is a number."""
 
 
 class _Kernels:
@@ -39,7 +40,8 @@ class _Kernels:
         assert not isinstance(found, str), found
         function = getattr(found, name)
         function.argtypes = _SIGNATURES[name]
-        function.restype = None if name in _WITHOUT_ANSWER else _I
+        answer = ctypes.c_double if name == "along" else _I
+        function.restype = None if name in _WITHOUT_ANSWER else answer
         setattr(self, name, function)
         return function
 
@@ -286,6 +288,22 @@ def pulled_rows(
         torch.get_num_threads(),
     )
     return pulled
+
+
+def along(gradient: Tensor, weight: Tensor, anchor: Tensor) -> float:
+    """The sum of `gradient * (weight - anchor)`."""
+    rows = len(weight)
+    of_rows = torch.empty(rows)
+    total: float = _kernels.along(
+        gradient.data_ptr(),
+        weight.data_ptr(),
+        anchor.data_ptr(),
+        of_rows.data_ptr(),
+        rows,
+        weight.numel() // rows,
+        torch.get_num_threads(),
+    )
+    return total
 
 
 class _Held(ctypes.Structure):

@@ -469,6 +469,22 @@ void pulled_rows(const float *weight, const float *anchor, const float *bias,
     }
 }
 
+/* the sum of gradient times how far weights have moved; values: room for one of each row */
+double along(const float *gradient, const float *weight, const float *anchor, float *values,
+             whole rows, whole width, int threads) {
+#pragma omp parallel for num_threads(team(rows * width, threads)) schedule(static)
+    for (whole row = 0; row < rows; row++) {
+        const whole end = (row + 1) * width;
+        float sum = 0;
+#pragma omp simd reduction(+ : sum)
+        for (whole i = row * width; i < end; i++) sum += gradient[i] * (weight[i] - anchor[i]);
+        values[row] = sum;
+    }
+    double total = 0;
+    for (whole row = 0; row < rows; row++) total += values[row];
+    return total;
+}
+
 /* ---- what holds the weights ---------------------------------------------------------------- */
 
 typedef struct {

@@ -102,17 +102,18 @@ class OutputHold:
             torch.mul(part, by_row, out=room[..., 1 : 1 + part.shape[-1]])
         self.add_products(into.weight.flatten(1, 2), pulled)
 
-    def add_products(self, into: Tensor, pulled: Tensor) -> None:
+    def add_products(self, into: Tensor, pulled: Tensor, *, fresh: bool = False) -> None:
         """The last step of `add_gradient`.
 
         Args:
             into: (groups, rows, inputs)
             pulled: (blocks, groups, rows, 1 + width): how far each row has moved, what it says on
                 average first, times the strength of its node.
+            fresh: `into` holds nothing yet.
         """
         parts = into.split(pulled.shape[-1] - 1, -1)
         for part, room, matrix in zip(parts, pulled, self.matrices, strict=True):
-            part.baddbmm_(room[..., : matrix.shape[-2]], matrix)
+            part.baddbmm_(room[..., : matrix.shape[-2]], matrix, beta=0 if fresh else 1)
 
 
 def output_drift(moved: Moved, given: Given, node: Tensor) -> tuple[Tensor, Moved]:

@@ -44,6 +44,8 @@ class OutputAnchor(GaussianAnchor):
         trained = self._trained()
         if self._hold is None or not trained:
             return None
+        if (term := self._term_by_library(trained, scale)) is not None:
+            return term
         moved = self._moved()
         pull = self._hold.gradient(moved, scale)
         gradients = {"weight": self._as_stored(pull.weight)}
@@ -109,6 +111,24 @@ class OutputAnchor(GaussianAnchor):
         if not calls.usable(spoken.anchor, spoken.mean, spoken.node, weight, *others):
             return None
         return calls.pulled_rows(spoken, weight, bias, to_bias, scale)
+
+    def _term_by_library(self, trained: dict[str, nn.Parameter], scale: float) -> Term | None:
+        """The term where both are trained, or there is no bias; None: not here."""
+        assert self._hold is not None
+        if len(trained) < (1 if self.layer.bias is None else 2):
+            return None
+        bias = trained.get("bias")
+        to_bias = None if bias is None else torch.zeros_like(bias)
+        pulled = self._pulled_rows(to_bias, scale)
+        if pulled is None:
+            return None
+        gradients = [torch.empty_like(trained["weight"])]
+        self._hold.add_products(gradients[0].unsqueeze(0), pulled.unsqueeze(1), fresh=True)
+        value = calls.along(gradients[0], trained["weight"], self.weight)
+        if bias is not None and to_bias is not None:
+            gradients.append(to_bias)
+            value += calls.along(to_bias, bias, self.bias)
+        return Term(list(trained.values()), torch.tensor(value / 2), gradients)
 
     def _as_stored(self, gradient: Tensor) -> Tensor:
         """In the shape of the weight, from (groups, nodes, positions, inputs)."""
