@@ -42,29 +42,44 @@ class _Draw(Function):
         return *calls.draw_backward(gradient.contiguous(), rho, ctx.normals.address), None, None
 
 
-class _Local(Function):
-    """y += softplus(rho) * |x| * normals, in place, for a linear layer."""
+class _LocalLinear(Function):
+    """y = W x + b + softplus(rho) * |x| * normals: layer and noise at once, so that autograd has one
+    step to record, and no two gradients of the input to add up."""
 
     @staticmethod
-    def forward(ctx: Any, mean: Tensor, input: Tensor, rho: Tensor, normals: Numbers) -> Tensor:
-        ctx.save_for_backward(input, rho, calls.local(mean, input, rho, normals.address))
+    def forward(
+        ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, rho: Tensor, normals: Numbers
+    ) -> Tensor:
+        dtype = normals.source.dtype  # in which they are multiplied
+        given = (input.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
+        output = F.linear(*given)
+        lengths = calls.local(output, given[0], rho, normals.address)
+        # converted ones are kept, too, so that nobody converts them again
+        ctx.save_for_backward(input, weight, bias, rho, *given[:2], lengths)
         ctx.normals = normals
-        ctx.mark_dirty(mean)
-        return mean
+        return output
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
         (gradient,) = gradients
-        input, rho, lengths = ctx.saved_tensors
+        input, weight, bias, rho, x, w, lengths = ctx.saved_tensors
         if torch.is_grad_enabled():
             length = torch.linalg.vector_norm(input, dim=-1, keepdim=True)
             noise = F.softplus(rho) * length * ctx.normals.view(gradient.shape)
-            return gradient, *_differentiably(noise, gradient, input, rho), None
+            output = F.linear(input, weight, bias) + noise
+            return *_differentiably(output, gradient, input, weight, bias, rho), None
         gradient = gradient.contiguous()
-        to_input = torch.empty_like(input) if ctx.needs_input_grad[1] else None
-        normals = ctx.normals.address
-        to_rho = calls.local_backward(gradient, input, rho, normals, lengths, to_input)
-        return gradient, to_input, to_rho, None
+        rows, normals = gradient.view(-1, gradient.shape[-1]), ctx.normals.address
+        for_input, for_weight, for_bias = ctx.needs_input_grad[:3]
+        to_input = gradient @ w if for_input else None
+        to_rho = calls.local_backward(gradient, x, rho, normals, lengths, to_input)
+        return (
+            None if to_input is None else to_input.to(input.dtype),
+            (rows.t() @ x.view(-1, x.shape[-1])).to(weight.dtype) if for_weight else None,
+            rows.sum(0).to(bias.dtype) if for_bias else None,
+            to_rho,
+            None,
+        )
 
 
 class _LocalConv(Function):
@@ -101,18 +116,25 @@ def _conv_length(input: Tensor, window: calls.Window) -> Tensor:
     return energy.clamp_min(torch.finfo(energy.dtype).tiny).sqrt()
 
 
-def _differentiably(noise: Tensor, gradient: Tensor, *inputs: Tensor) -> Iterator[Tensor | None]:
-    """The gradients of the inputs of the noise, themselves to be differentiated
+def _differentiably(
+    noisy: Tensor, gradient: Tensor, *inputs: Tensor | None
+) -> Iterator[Tensor | None]:
+    """The gradients of what something noisy was made of, themselves to be differentiated
     (create_graph=True)."""
-    wanted = [each for each in inputs if each.requires_grad]
-    found = torch.autograd.grad(noise, wanted, gradient.to(noise.dtype), create_graph=True)
+    wanted = [each for each in inputs if each is not None and each.requires_grad]
+    found = torch.autograd.grad(noisy, wanted, gradient.to(noisy.dtype), create_graph=True)
     rest = iter(found)
-    return (next(rest) if each.requires_grad else None for each in inputs)
+    return (next(rest) if each is not None and each.requires_grad else None for each in inputs)
 
 
 def _elsewhere(noise: Noise) -> bool:
     """Who brings noise of another kind is asked for it by name."""
     return type(noise) is not Noise or in_transform()
+
+
+def _multiplied_in() -> torch.dtype:
+    """The precision of products of float32."""
+    return torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else torch.float32
 
 
 def draw(mean: Tensor, rho: Tensor, noise: Noise) -> Tensor | None:
@@ -126,28 +148,36 @@ def draw(mean: Tensor, rho: Tensor, noise: Noise) -> Tensor | None:
     """
     if mean.numel() <= TINY_DRAW or _elsewhere(noise) or not calls.usable(mean, rho):
         return None
-    half = torch.is_autocast_enabled("cpu") and torch.get_autocast_dtype("cpu") is torch.bfloat16
     normals = noise.numbers(mean.numel(), torch.float32, mean.device)
-    dtype = torch.bfloat16 if half else torch.float32
+    dtype = torch.bfloat16 if _multiplied_in() is torch.bfloat16 else torch.float32
     drawn: Tensor = _Draw.apply(mean, rho, normals, dtype)  # type: ignore[no-untyped-call]
     return drawn
 
 
-def local(mean: Tensor, input: Tensor, rho: Tensor, noise: Noise) -> Tensor | None:
-    """A draw of the outputs of a linear layer. None: not here, and nothing was drawn.
+def local_linear(
+    input: Tensor, weight: Tensor, bias: Tensor | None, rho: Tensor, noise: Noise
+) -> Tensor | None:
+    """A draw of the outputs of a linear layer, under autocast to bfloat16 in that. None: not here,
+    and nothing was drawn.
 
     Args:
-        mean: (..., nodes) the outputs under the mean weights; it is given away.
-        input: (..., features) that they were made of.
+        input: (..., features)
+        weight: (nodes, features) the means.
+        bias: (nodes,)
         rho: (nodes,)
-        noise: for normal numbers like `mean`.
+        noise: for normal numbers like the outputs.
     """
-    if _elsewhere(noise) or not (calls.usable(rho) and calls.usable_activations(mean, input)):
+    means = (weight,) if bias is None else (weight, bias)
+    if _elsewhere(noise) or not (calls.usable(rho, *means) and calls.usable_activations(input)):
         return None
-    if mean._base is not None or (mean.is_leaf and mean.requires_grad):
-        mean = mean.clone()  # what is seen elsewhere is not ours to write to
-    normals = noise.numbers(mean.numel(), mean.dtype, mean.device)
-    drawn: Tensor = _Local.apply(mean, input, rho, normals)  # type: ignore[no-untyped-call]
+    if input.numel() == 0:
+        return None
+    dtype = _multiplied_in()
+    if dtype is not torch.bfloat16 and not dtype is input.dtype is torch.float32:
+        return None
+    size = input.numel() // input.shape[-1] * rho.numel()
+    normals = noise.numbers(size, dtype, input.device)
+    drawn: Tensor = _LocalLinear.apply(input, weight, bias, rho, normals)  # type: ignore[no-untyped-call]
     return drawn
 
 

@@ -90,8 +90,10 @@ class GaussianLayer(nn.Module):
         return self.apply_weight(input, self._sampled_weight(), self._sampled_bias(), *others)
 
     def _local(self, input: Tensor, *others: Any) -> Tensor:
-        mean: Tensor = super().forward(input, *others)
-        noisy = self._fused_local(mean, input)
+        noisy = self._local_at_once(input)
+        if noisy is None:
+            mean: Tensor = super().forward(input, *others)
+            noisy = self._fused_local(mean, input)
         if noisy is not None and self.rho_bias is None:
             return noisy
         shape = (-1,) + (1,) * (-1 - node_dim(self))  # (nodes, 1, ...) against (..., nodes, ...)
@@ -102,12 +104,15 @@ class GaussianLayer(nn.Module):
             noisy = add_noise(mean, length, sigma, read(mean.shape, mean.dtype, mean.device))
         if self.rho_bias is None:
             return noisy
-        return noisy + F.softplus(self.rho_bias).to(mean.dtype).view(shape) * self._normals_like(
-            mean
-        )
+        sigma_bias = F.softplus(self.rho_bias).to(noisy.dtype).view(shape)
+        return noisy + sigma_bias * self._normals_like(noisy)
+
+    def _local_at_once(self, input: Tensor) -> Tensor | None:
+        """The noisy outputs in one step of autograd, where that is possible."""
+        return None
 
     def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
-        """The noisy outputs from one pass over them, where that is possible."""
+        """The same from one pass over outputs under the mean weights."""
         return None
 
     def _sampled_weight(self) -> Tensor:
@@ -206,8 +211,8 @@ class GaussianLinear(GaussianLayer, nn.Linear):
         length: Tensor = torch.linalg.vector_norm(input, dim=-1, keepdim=True)
         return length
 
-    def _fused_local(self, mean: Tensor, input: Tensor) -> Tensor | None:
-        return fused.local(mean, input, self.rho, self.noise)
+    def _local_at_once(self, input: Tensor) -> Tensor | None:
+        return fused.local_linear(input, self.weight, self.bias, self.rho, self.noise)
 
     def fan(self) -> int:
         """Fan-in."""

@@ -139,7 +139,7 @@ def local_backward(
     lengths: Tensor,
     to_input: Tensor | None,
 ) -> Tensor:
-    """The gradient of `local` with respect to rho; that of the input into `to_input`."""
+    """The gradient of `local` with respect to rho; that of the input is added to `to_input`."""
     to_rho = torch.empty_like(rho)
     nodes = rho.numel()
     done = _kernels.local_backward(

@@ -139,7 +139,7 @@ INLINE float felt_by_example(const void *gradient, const float *sigma, const voi
     return sum;
 }
 
-/* 0 if there is no memory */
+/* what is felt along the input is added to `to_input`; 0 if there is no memory */
 int local_backward(const void *gradient, const void *input, const void *normals,
                    const float *lengths, void *to_input, float *to_rho, whole rows, whole width,
                    whole nodes, int half, int half_input, int threads) {
@@ -161,11 +161,11 @@ int local_backward(const void *gradient, const void *input, const void *normals,
             if (half_input) {
 #pragma omp simd
                 for (whole i = start; i < start + width; i++)
-                    store(to_input, i, along * load(input, i, 1), 1);
+                    store(to_input, i, load(to_input, i, 1) + along * load(input, i, 1), 1);
             } else {
 #pragma omp simd
                 for (whole i = start; i < start + width; i++)
-                    store(to_input, i, along * load(input, i, 0), 0);
+                    store(to_input, i, load(to_input, i, 0) + along * load(input, i, 0), 0);
             }
         }
     }
