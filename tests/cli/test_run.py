@@ -54,6 +54,20 @@ def test_what_the_precision_came_to_is_said_and_recorded(
     assert run.events[0] == {"schema": 1, "event": "precision", "precision": "bfloat16"}
 
 
+@pytest.mark.parametrize(("method", "who"), [("ucl", "torch (UCLEARN_NATIVE=0)"), ("ewc", None)])
+def test_who_worked_on_the_weights_is_said_and_recorded(
+    method: str, who: str | None, uclearn: Uclearn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where they are drawn."""
+    monkeypatch.setattr("uclearn.native.build.library", lambda: "UCLEARN_NATIVE=0")
+    said = run_small(uclearn, "--method", method)
+    assert ("Work on the weights: torch (UCLEARN_NATIVE=0)." in said.out) == (who is not None)
+    (folder,) = find_runs(Path("runs"))
+    summary = read_run(folder).summary
+    assert summary is not None
+    assert summary.extra.get("weights") == who
+
+
 def test_settings_come_from_the_preset_then_the_file_then_the_options(uclearn: Uclearn) -> None:
     Path("mine.toml").write_text(
         'benchmark = "split-digits"\nmethod = "ewc"\ntasks = 2\n'

@@ -117,8 +117,10 @@ def _show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> 
         return
     console = Console()
     console.print(table_of(results, title))
-    for digits in sorted(_precisions(results)):
+    for digits in sorted(_noted(results, "precision")):
         console.print(f"Computed in {digits}, as plan.precision=auto found best.")
+    for who in sorted(_noted(results, "weights")):
+        console.print(f"Work on the weights: {who}.", highlight=False)
     for concern in sorted(_concerns(results)):
         console.print(f"[yellow]{concern}[/yellow]", highlight=False)
     if all(result.state == "done" for result in results):
@@ -128,10 +130,11 @@ def _show(results: Sequence[Result], out: Path, mode: Mode, title: str = "") -> 
     )
 
 
-def _precisions(results: Iterable[Result]) -> set[str]:
-    """What the runs were computed in whose plan left that open."""
+def _noted(results: Iterable[Result], key: str) -> set[str]:
+    """What runs noted of something beside their results: what they were computed in, if their plan
+    left that open, and who worked on the weights, if those are drawn."""
     summaries = [summary for result in results if (summary := result.summary()) is not None]
-    return {str(s.extra["precision"]) for s in summaries if "precision" in s.extra}
+    return {str(s.extra[key]) for s in summaries if key in s.extra}
 
 
 def _concerns(results: Iterable[Result]) -> set[str]:

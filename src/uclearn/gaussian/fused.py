@@ -43,8 +43,8 @@ class _Draw(Function):
 
 
 class _LocalLinear(Function):
-    """y = W x + b + softplus(rho) * |x| * normals: layer and noise at once, so that autograd has one
-    step to record, and no two gradients of the input to add up."""
+    """y = W x + b + softplus(rho) * |x| * normals: layer and noise at once: for autograd one step
+    to record, and no two gradients of the input to add up."""
 
     @staticmethod
     def forward(

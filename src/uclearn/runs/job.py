@@ -19,7 +19,9 @@ from typing import Any, Literal, Self
 import torch
 
 from uclearn.errors import DataError, SettingError, UclearnError
+from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import Method
+from uclearn.native import in_use
 from uclearn.ranks import Ranks, present
 from uclearn.runs.config import Configuration, Learned, read_config
 from uclearn.session import Observer, StoppedError
@@ -232,12 +234,22 @@ def _summary(job: Job, document: Mapping[str, Any], learned: Learned) -> Summary
         extra={
             **learned.extra,
             "threads": torch.get_num_threads(),
+            **_work_on_weights(learned.method),
             # what is not one process on a CPU
             **({"processes": size} if size > 1 else {}),
             **({} if device.type == "cpu" else {"device": device.type}),
             **({} if job.command is None else {"command": job.command}),
         },
     )
+
+
+def _work_on_weights(method: Method) -> dict[str, str]:
+    """Who drew the weights of a method that has Gaussian layers: times differ by it."""
+    layers = [each for each in method.modules() if isinstance(each, GaussianLayer)]
+    if not layers:
+        return {}
+    on_cpu = layers[0].rho.device.type == "cpu"
+    return {"weights": in_use() if on_cpu else "torch"}
 
 
 def remote_runs(url: str) -> Mirror:

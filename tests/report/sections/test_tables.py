@@ -77,3 +77,11 @@ def test_the_precision_that_a_plan_left_open_is_said(tmp_path: Path) -> None:
         write_run(tmp_path / method, config(method), matrix(5, 0.9, 0.1, 0), extra=extra)
     (said,) = [p.text for p in made(tmp_path).all("p") if "Measured on" in p.text]
     assert said.endswith("Computed in bfloat16: UCL and EWC.")
+
+
+def test_who_worked_on_the_weights_is_said(tmp_path: Path) -> None:
+    for method, who in (("ucl", "native"), ("ewc", None)):
+        extra = {} if who is None else {"weights": who}
+        write_run(tmp_path / method, config(method), matrix(5, 0.9, 0.1, 0), extra=extra)
+    (said,) = [p.text for p in made(tmp_path).all("p") if "Measured on" in p.text]
+    assert said.endswith("Weights worked on by native code: UCL.")

@@ -126,7 +126,16 @@ def cost(comparison: Comparison) -> Html:
         "Parameters, time and memory",
         _parameters(comparison),
         _time_and_memory(comparison),
-        paragraph(" ".join([_machines(comparison), *_precisions(comparison)])),
+        paragraph(
+            " ".join(
+                [
+                    _machines(comparison),
+                    # where a plan left it open
+                    *_noted(comparison, "precision", "Computed in"),
+                    *_noted(comparison, "weights", "Weights worked on by"),
+                ]
+            )
+        ),
     )
 
 
@@ -182,13 +191,14 @@ def _machines(comparison: Comparison) -> str:
     return f"Measured on {several}{'; '.join(sorted(machines))}."
 
 
-def _precisions(comparison: Comparison) -> list[str]:
-    """What the forward passes were computed in, where a plan left that open."""
+def _noted(comparison: Comparison, key: str, words: str) -> list[str]:
+    """A sentence for each value of something that runs note beside their results."""
     found: dict[str, list[str]] = {}
     for group in comparison.groups:
-        for digits in sorted({str(s.extra.get("precision") or "") for s in group.summaries} - {""}):
-            found.setdefault(digits, []).append(group.label)
-    return [f"Computed in {digits}: {listing(labels)}." for digits, labels in found.items()]
+        for value in sorted({str(s.extra.get(key) or "") for s in group.summaries} - {""}):
+            found.setdefault(value, []).append(group.label)
+    said = {"native": "native code"}
+    return [f"{words} {said.get(v, v)}: {listing(labels)}." for v, labels in found.items()]
 
 
 def _machine(machine: dict[str, str | int | None]) -> str:
