@@ -1,4 +1,9 @@
-"""The library is found or made: compiled for this machine, once, and kept in the cache folder."""
+"""The library is found or made: it comes with the package, or is compiled for this machine, once,
+and kept in the cache folder.
+
+A wheel that was built where a compiler is (`hatch_build.py`) has one for each level of processors
+in `LEVELS`. This file needs nothing but Python's own library: the wheel's builder uses it, too.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,16 @@ from pathlib import Path
 SOURCE = Path(__file__).with_name("kernels.c")
 SWITCH = "UCLEARN_NATIVE"
 """In the environment: `0` leaves everything to torch."""
-FLAGS = ("-O3", "-march=native", "-fno-math-errno", "-shared", "-fPIC", "-fopenmp")
+FLAGS = ("-O3", "-fno-math-errno", "-shared", "-fPIC", "-fopenmp")
+LEVELS: dict[str, dict[str, tuple[str, ...]]] = {
+    "x86_64": {
+        "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
+        "x86-64-v3": ("avx2", "bmi1", "bmi2", "f16c", "fma", "abm", "movbe"),
+    },
+    "aarch64": {"armv8-a": ("fp", "asimd")},
+}
+"""By architecture, best first: what a library is compiled for, and what a processor announces that
+can run it."""
 _SECONDS = 120
 """A compiler that takes longer is not waited for."""
 
@@ -35,12 +49,12 @@ def library() -> ctypes.CDLL | str:
     if not sys.platform.startswith("linux"):
         return "only on Linux"  # where torch and a compiler share one pool of threads
     try:
-        return _loaded(_compiled())
-    except (OSError, subprocess.SubprocessError, _UnusableError) as error:
+        return _loaded(_prebuilt() or _compiled())
+    except (OSError, subprocess.SubprocessError, UnusableError) as error:
         return str(error).splitlines()[0]
 
 
-class _UnusableError(Exception):
+class UnusableError(Exception):
     """No library, for a reason that is no fault of the user's."""
 
 
@@ -49,7 +63,7 @@ def _loaded(path: Path) -> ctypes.CDLL:
 
     found = ctypes.CDLL(str(path))
     if torch.backends.openmp.is_available() and len(_thread_pools()) > 1:
-        raise _UnusableError("torch has another pool of threads than this compiler")
+        raise UnusableError("torch has another pool of threads than this compiler")
     return found
 
 
@@ -60,23 +74,43 @@ def _thread_pools() -> set[str]:
     return {name for name in names if Path(name).name.startswith(("libgomp", "libiomp", "libomp"))}
 
 
+def _prebuilt() -> Path | None:
+    """The one that came with the package for a processor like this, if any."""
+    flags = {flag for line in _processor() for flag in line.partition(":")[2].split()}
+    for level, needed in LEVELS.get(platform.machine(), {}).items():
+        place = SOURCE.with_name(prebuilt_name(level))
+        if flags.issuperset(needed) and place.exists():
+            return place
+    return None
+
+
+def prebuilt_name(level: str) -> str:
+    """Of the file beside the source."""
+    return f"kernels-{level}.so"
+
+
 def _compiled() -> Path:
     place = cache_folder() / f"kernels-{_fingerprint()}.so"
     if place.exists():
         return place
-    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
-    if compiler is None:
-        raise _UnusableError("no C compiler")
     place.parent.mkdir(parents=True, exist_ok=True)
     # several processes may come here at once: each makes its own, the last one to end is kept
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
         made = Path(folder) / place.name
-        command = [*compiler.split(), *FLAGS, str(SOURCE), "-o", str(made), "-lm"]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
-        if done.returncode:
-            raise _UnusableError(f"{compiler} failed: {(done.stderr or 'no message').strip()}")
+        compile_for("native", made)
         made.replace(place)
     return place
+
+
+def compile_for(level: str, place: Path) -> None:
+    """Compile the library for processors of some level into the file `place`."""
+    compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
+    if compiler is None:
+        raise UnusableError("no C compiler")
+    command = [*compiler.split(), *FLAGS, f"-march={level}", str(SOURCE), "-o", str(place), "-lm"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+    if done.returncode:
+        raise UnusableError(f"{compiler} failed: {(done.stderr or 'no message').strip()}")
 
 
 def cache_folder() -> Path:

@@ -1,0 +1,101 @@
+"""A wheel that was built where a compiler is brings the library along to where none is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+from uclearn.native import build
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler"),
+    pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only on Linux"),
+]
+WHO = """
+import uclearn, torch
+from uclearn.native import build, in_use
+print(uclearn.__file__)
+print(build._prebuilt())
+print(in_use())
+torch.manual_seed(0)
+layer = uclearn.UCL(torch.nn.Linear(300, 200), torch.zeros(1, 300), seed=3).model
+print(layer(torch.ones(2, 300)).sum().item())
+"""
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder where the wheel was unpacked; as pip does, which also checks its tags."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder)]
+    subprocess.run(command, cwd=ROOT, capture_output=True, check=True)
+    (wheel,) = folder.glob("uclearn-*-py3-none-linux_*.whl")
+    place = folder / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-index"]
+    subprocess.run([*pip, "--target", str(place), str(wheel)], check=True, capture_output=True)
+    return place
+
+
+def told(installed: Path, cache: Path, **others: str) -> list[str]:
+    """By a process that finds no compiler."""
+    surroundings = {**os.environ, "PATH": "", "CC": "no-such-compiler", **others}
+    surroundings.update(PYTHONPATH=str(installed), XDG_CACHE_HOME=str(cache))
+    command = [sys.executable, "-P", "-c", WHO]
+    done = subprocess.run(
+        command, env=surroundings, cwd=cache, capture_output=True, text=True, check=True
+    )
+    return done.stdout.splitlines()
+
+
+def test_the_library_comes_along_and_is_loaded_without_a_compiler(
+    installed: Path, tmp_path: Path
+) -> None:
+    source, prebuilt, who, drawn = told(installed, tmp_path, UCLEARN_NATIVE="1")
+    assert Path(source).is_relative_to(installed)
+    assert Path(prebuilt).is_relative_to(installed)
+    assert who == "native"
+    assert list(tmp_path.iterdir()) == []  # nothing was compiled
+    *_, alone, drawn_alone = told(installed, tmp_path, UCLEARN_NATIVE="0")
+    assert alone == "torch (UCLEARN_NATIVE=0)"
+    assert float(drawn) == pytest.approx(float(drawn_alone), rel=1e-4)
+
+
+def test_a_processor_gets_the_best_that_it_can_run(
+    installed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(build, "SOURCE", installed / "uclearn" / "native" / "kernels.c")
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    if not (installed / "uclearn" / "native" / build.prebuilt_name("x86-64-v3")).exists():
+        pytest.skip("built on another architecture")
+    v3, v4 = (build.LEVELS["x86_64"][level] for level in ("x86-64-v3", "x86-64-v4"))
+    for flags, level in (((*v3, *v4), "x86-64-v4"), (v3, "x86-64-v3"), (v3[1:], None)):
+        line = f"flags : {' '.join(flags)}"
+        monkeypatch.setattr(build, "_processor", lambda line=line: [line])
+        found = build._prebuilt()
+        assert (None if found is None else found.name) == (
+            None if level is None else build.prebuilt_name(level)
+        )
+
+
+def test_without_a_compiler_the_wheel_is_for_all(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation"]
+    surroundings = {**os.environ, "CC": "no-such-compiler"}
+    subprocess.run(
+        [*command, "--outdir", str(tmp_path)],
+        cwd=ROOT,
+        env=surroundings,
+        capture_output=True,
+        check=True,
+    )
+    (wheel,) = tmp_path.glob("uclearn-*-py3-none-any.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        assert not [name for name in archive.namelist() if name.endswith(".so")]
