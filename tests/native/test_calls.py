@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.gaussian import GaussianLayer, Noise, Sampling, convert, fused
-from uclearn.native import build, calls
+from uclearn.native import build, calls, holding
 
 pytestmark = pytest.mark.skipif(
     isinstance(build.library(), str), reason="there is no library on this machine"
@@ -217,13 +217,13 @@ def test_what_nodes_say_is_held_as_by_torch(
         return [p.grad for p in method.model.parameters() if p.grad is not None]
 
     used: list[int] = []
-    by_library = calls.pulled_rows
+    by_library = holding.pulled_rows
 
     def counted(*arguments: Any) -> Tensor:
         used.append(1)
         return by_library(*arguments)
 
-    monkeypatch.setattr(calls, "pulled_rows", counted)
+    monkeypatch.setattr(holding, "pulled_rows", counted)
     found = outcome()
     assert len(used) == (1 if frozen == "weight" else 2)
     with torch_alone():

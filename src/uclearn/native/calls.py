@@ -25,10 +25,16 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "local_conv_backward": (_P, _P, _P, _P, _P, _P, _P),
     "pulled_rows": (_P, _P, _P, _P, _P, _P, _P, _P, _N, _N, _N, _F, _F, _I),
     "along": (_P, _P, _P, _P, _N, _N, _I),
+    "add_spring": (_P, _P, _P, _P, _P, _P, _N, _F, _I),
+    "add_way": (_P, _P, _P, _P, _N, _I),
+    "close_rows": (_P, _P, _P, _P, _N, _N, _I, _I),
     "hold_gradient": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I),
     "hold_value": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I, _P),
 }
-_WITHOUT_ANSWER = ("draw", "draw_backward", "local", "pulled_rows", "hold_gradient")
+_WITHOUT_ANSWER = (
+    *("draw", "draw_backward", "local", "hold_gradient"),
+    *("pulled_rows", "add_spring", "add_way", "close_rows"),
+)
 """The others say whether there was memory enough, but for `along`, which is a number."""
 
 
@@ -46,7 +52,7 @@ class _Kernels:
         return function
 
 
-_kernels = _Kernels()
+kernels = _Kernels()
 _PLAIN = (Tensor, nn.Parameter)
 _HALF = (torch.float32, torch.bfloat16)
 
@@ -74,7 +80,7 @@ def usable_activations(*tensors: Tensor, last: bool = False) -> bool:
 def draw(mean: Tensor, rho: Tensor, normals: int, dtype: torch.dtype) -> Tensor:
     """`mean + softplus(rho) * normals`, rho (nodes,) along the first dimension of `mean`."""
     drawn = torch.empty_like(mean, dtype=dtype)
-    _kernels.draw(
+    kernels.draw(
         mean.data_ptr(),
         rho.data_ptr(),
         normals,
@@ -91,7 +97,7 @@ def draw_backward(gradient: Tensor, rho: Tensor, normals: int) -> tuple[Tensor, 
     half = gradient.dtype is torch.bfloat16
     to_mean = torch.empty_like(gradient, dtype=torch.float32) if half else gradient
     to_rho = torch.empty_like(rho)
-    _kernels.draw_backward(
+    kernels.draw_backward(
         gradient.data_ptr(),
         rho.data_ptr(),
         normals,
@@ -115,7 +121,7 @@ def local(output: Tensor, input: Tensor, rho: Tensor, normals: int) -> Tensor:
     nodes = rho.numel()
     rows = output.numel() // nodes
     lengths = torch.empty(rows + nodes)
-    _kernels.local(
+    kernels.local(
         output.data_ptr(),
         input.data_ptr(),
         rho.data_ptr(),
@@ -142,7 +148,7 @@ def local_backward(
     """The gradient of `local` with respect to rho; that of the input is added to `to_input`."""
     to_rho = torch.empty_like(rho)
     nodes = rho.numel()
-    done = _kernels.local_backward(
+    done = kernels.local_backward(
         gradient.data_ptr(),
         input.data_ptr(),
         normals,
@@ -156,7 +162,7 @@ def local_backward(
         input.dtype is torch.bfloat16,
         torch.get_num_threads(),
     )
-    _check_memory(done)
+    check_memory(done)
     return to_rho
 
 
@@ -201,7 +207,7 @@ class LocalConv:
         self._conv = _Conv(
             *input.shape, *output.shape[1:], *pairs, pieces[0].numel(), *halves, last
         )
-        self.window, self._pieces, self._normals = window, pieces, _pointers(pieces)
+        self.window, self._pieces, self._normals = window, pieces, pointers(pieces)
         self.layout = torch.channels_last if last else torch.contiguous_format
 
     def normals_like(self, output: Tensor) -> Tensor:
@@ -212,7 +218,7 @@ class LocalConv:
         """In place; returns what `gradients` needs: each length, and then each sigma."""
         self._conv.threads = torch.get_num_threads()
         lengths = torch.empty(output.numel() // output.shape[1] + rho.numel())
-        done = _kernels.local_conv(
+        done = kernels.local_conv(
             ctypes.addressof(self._conv),
             output.data_ptr(),
             input.data_ptr(),
@@ -220,7 +226,7 @@ class LocalConv:
             self._normals,
             lengths.data_ptr(),
         )
-        _check_memory(done)
+        check_memory(done)
         return lengths
 
     def gradients(
@@ -229,7 +235,7 @@ class LocalConv:
         """Of rho; that of the input into `to_input`."""
         self._conv.threads = torch.get_num_threads()
         to_rho = torch.empty(gradient.shape[1])
-        done = _kernels.local_conv_backward(
+        done = kernels.local_conv_backward(
             ctypes.addressof(self._conv),
             gradient.data_ptr(),
             input.data_ptr(),
@@ -238,155 +244,16 @@ class LocalConv:
             None if to_input is None else to_input.data_ptr(),
             to_rho.data_ptr(),
         )
-        _check_memory(done)
+        check_memory(done)
         return to_rho
 
 
-def _check_memory(done: int) -> None:
+def check_memory(done: int) -> None:
+    """Raise where a kernel says that there was not enough."""
     if not done:
         raise MemoryError
 
 
-class Spoken(NamedTuple):
-    """A linear layer that is held to what its nodes say, all float32 and dense."""
-
-    anchor: Tensor
-    """(nodes, inputs)"""
-    anchor_bias: Tensor | None
-    """(nodes,)"""
-    mean: Tensor
-    """(inputs,) of what it was given; a bias was given `one`."""
-    one: float
-    node: Tensor
-    """(nodes,)"""
-    width: int
-    """Of a block of inputs."""
-
-
-def pulled_rows(
-    held: Spoken, weight: Tensor, bias: Tensor | None, to_bias: Tensor | None, scale: float
-) -> Tensor:
-    """(blocks, nodes, 1 + width): how far each node has moved, times its strength and `scale`: what
-    it says on average, and then its weights in the block. The gradient of its bias is added to
-    `to_bias`."""
-    nodes, inputs = weight.shape
-    pulled = torch.empty(-(-inputs // held.width), nodes, 1 + held.width)
-    _kernels.pulled_rows(
-        weight.data_ptr(),
-        held.anchor.data_ptr(),
-        None if bias is None else bias.data_ptr(),
-        None if held.anchor_bias is None else held.anchor_bias.data_ptr(),
-        held.mean.data_ptr(),
-        held.node.data_ptr(),
-        pulled.data_ptr(),
-        None if to_bias is None else to_bias.data_ptr(),
-        nodes,
-        inputs,
-        held.width,
-        held.one,
-        scale,
-        torch.get_num_threads(),
-    )
-    return pulled
-
-
-def along(gradient: Tensor, weight: Tensor, anchor: Tensor) -> float:
-    """The sum of `gradient * (weight - anchor)`."""
-    rows = len(weight)
-    of_rows = torch.empty(rows)
-    total: float = _kernels.along(
-        gradient.data_ptr(),
-        weight.data_ptr(),
-        anchor.data_ptr(),
-        of_rows.data_ptr(),
-        rows,
-        weight.numel() // rows,
-        torch.get_num_threads(),
-    )
-    return total
-
-
-class _Held(ctypes.Structure):
-    """How the weights of one parameter are held, as the library reads it."""
-
-    _fields_ = (
-        *((name, _P) for name in ("anchor", "node", "source", "freeze")),
-        *((name, _N) for name in ("rows", "width", "rows_per_group")),
-    )
-
-
-class Pulled(NamedTuple):
-    """How one parameter is held, all float32 and dense. Its weights are rows, one for each node."""
-
-    anchor: Tensor
-    node: Tensor
-    """(nodes,)"""
-    source: Tensor | None
-    """(groups, weights of a row)"""
-    freeze: Tensor | None
-    """(nodes,)"""
-
-
-class Hold:
-    """Eq. (4) + eq. (5) on some parameters and eq. (6) on some uncertainties, in one call.
-
-    Args:
-        pulled: of the parameters.
-        previous: (nodes,) each: the uncertainties that the previous task left.
-    """
-
-    def __init__(self, pulled: Sequence[Pulled], previous: Sequence[Tensor]) -> None:
-        self._kept = pulled, previous  # what the pointers point to
-        self._held = (_Held * len(pulled))(*(_described(each) for each in pulled))
-        self._previous = _pointers(previous)
-        self._nodes = (_N * len(previous))(*(sigma.numel() for sigma in previous))
-        self._size = sum(each.anchor.numel() for each in pulled)
-
-    def add_gradients(
-        self, means: Sequence[Tensor], into: Sequence[Tensor], settings: tuple[float, float, bool]
-    ) -> None:
-        """Add the gradients to `into`; parameters first, then rhos.
-
-        Args:
-            means: parameters and rhos as they are now.
-            into: their gradients.
-            settings: the scale of everything, beta, and whether eq. (6) is on.
-        """
-        _kernels.hold_gradient(*self._arguments(means, into, settings))
-
-    def value_and_gradients(
-        self, means: Sequence[Tensor], settings: tuple[float, float, bool]
-    ) -> tuple[float, list[Tensor]]:
-        """The value, and the gradients."""
-        gradients = [torch.empty_like(mean) for mean in means]
-        value = ctypes.c_double()
-        arguments = self._arguments(means, gradients, settings)
-        _check_memory(_kernels.hold_value(*arguments, ctypes.addressof(value)))
-        return value.value, gradients
-
-    def _arguments(
-        self, means: Sequence[Tensor], gradients: Sequence[Tensor], settings: Sequence[float]
-    ) -> tuple[Any, ...]:
-        return (
-            self._held,
-            _pointers(means),
-            _pointers(gradients),
-            len(self._held),
-            self._previous,
-            self._nodes,
-            len(self._nodes),
-            *settings,
-            self._size,
-            torch.get_num_threads(),
-        )
-
-
-def _pointers(tensors: Sequence[Tensor]) -> Any:
+def pointers(tensors: Sequence[Tensor]) -> Any:
+    """Their addresses, as an array of C."""
     return (_P * len(tensors))(*map(Tensor.data_ptr, tensors))
-
-
-def _described(pulled: Pulled) -> _Held:
-    nodes = pulled.node.numel()
-    groups = 1 if pulled.source is None else len(pulled.source)
-    pointers = (None if tensor is None else tensor.data_ptr() for tensor in pulled)
-    return _Held(*pointers, nodes, pulled.anchor.numel() // nodes, nodes // groups)

@@ -172,7 +172,8 @@ class HAT(Method):
         where they can learn."""
         gates.put_back(self._exposed)
         for gate in self._gates.values():
-            gate.embedding.clamp_(-gates.EMBEDDING_LIMIT, gates.EMBEDDING_LIMIT)
+            # those of other tasks have not moved
+            gate.embedding[gate.task].clamp_(-gates.EMBEDDING_LIMIT, gates.EMBEDDING_LIMIT)
 
     def end_task(
         self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None

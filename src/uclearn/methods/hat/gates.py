@@ -15,9 +15,12 @@ from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import Function
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import Survey, require_convertible, survey
+from uclearn.gaussian.functions import in_transform
+from uclearn.native import calls, holding
 from uclearn.networks import head_names
 from uclearn.topology import node_count, node_dim
 
@@ -30,13 +33,27 @@ class Kept(NamedTuple):
     """Broadcastable to the parameter: 1 for what is kept, else 0."""
     values: Tensor
     """Like the parameter."""
+    rows: Tensor | None
+    """Bytes: in which rows of the parameter anything is kept; None where the mask has no rows."""
 
 
 def keep(parameter: nn.Parameter, mask: Tensor) -> Iterable[Kept]:
     """The elements where the mask (bool) is true, as they are now; nothing where none is."""
     if bool(mask.any()):
         # as numbers: on a CPU arithmetic is several times as fast as filling and choosing
-        yield Kept(parameter, mask.to(parameter.dtype), parameter.detach().clone())
+        numbers = mask.to(parameter.dtype)
+        yield Kept(parameter, numbers, parameter.detach().clone(), _rows_kept(parameter, mask))
+
+
+def _rows_kept(parameter: Tensor, mask: Tensor) -> Tensor | None:
+    """A row is what one number of the mask stands for, or else the first dimension's."""
+    leading = mask.dim()
+    while leading > 0 and mask.shape[leading - 1] == 1:
+        leading -= 1
+    if mask.shape[:leading] != parameter.shape[:leading]:
+        return None
+    whole = leading == parameter.dim() > 1
+    return (mask.flatten(1).any(1) if whole else mask.flatten()).to(torch.uint8)
 
 
 @torch.no_grad()
@@ -47,17 +64,24 @@ def mask_gradients(kept: Iterable[Kept]) -> list[Kept]:
     earlier tasks), so that they cost nothing, however many there are.
     """
     exposed = [each for each in kept if each.parameter.grad is not None]
-    for parameter, mask, _ in exposed:
-        assert parameter.grad is not None
-        parameter.grad.addcmul_(parameter.grad, mask, value=-1)  # g - g = 0, g - 0 = g
+    for parameter, mask, _, rows in exposed:
+        gradient = parameter.grad
+        assert gradient is not None
+        if rows is not None and calls.usable(gradient, mask):
+            holding.close_rows(gradient, None, mask, rows)
+        else:
+            gradient.addcmul_(gradient, mask, value=-1)  # g - g = 0, g - 0 = g
     return exposed
 
 
 @torch.no_grad()
 def put_back(kept: Iterable[Kept]) -> None:
     """They get their values back: momentum and weight decay move without any gradient."""
-    for parameter, mask, values in kept:
-        parameter.lerp_(values, mask.expand_as(parameter))  # exact at both ends
+    for parameter, mask, values, rows in kept:
+        if rows is not None and calls.usable(parameter, mask, values):
+            holding.close_rows(parameter, values, mask, rows)
+        else:
+            parameter.lerp_(values, mask.expand_as(parameter))  # exact at both ends
 
 
 JOINED = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d, nn.ConvTranspose2d, nn.Embedding)
@@ -92,6 +116,35 @@ EMBEDDING_LIMIT = 6.0
 SHUT = 1e-25
 """A soft gate below this is 0: whatever comes through is lost in rounding."""
 _COSH_LIMIT = 50.0  # cosh(50) is 3e21, within single precision
+
+
+LOST = 1e-12
+"""Behind a soft gate below this the weights of a node learn nothing: what they would is lost in
+rounding."""
+
+
+class _Through(Function):
+    """output * gate. Weights behind gates that are all but closed get no gradient instead of a tiny
+    one: tiny ones become numbers too small to be normal further on, as `SHUT` says."""
+
+    @staticmethod
+    def forward(ctx: Any, output: Tensor, gate: Tensor) -> Tensor:
+        ctx.save_for_backward(output, gate)
+        return output * gate
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor]:
+        (gradient,) = gradients
+        output, gate = ctx.saved_tensors
+        learning = torch.where(gate < LOST, 0, gate)
+        return gradient * learning, (gradient * output).sum_to_size(gate.shape)
+
+
+def _through(output: Tensor, gate: Tensor) -> Tensor:
+    if in_transform():
+        return output * gate
+    gated: Tensor = _Through.apply(output, gate)  # type: ignore[no-untyped-call]
+    return gated
 
 
 class NodeGates(nn.Module):
@@ -142,7 +195,7 @@ class NodeGates(nn.Module):
             # products of such gates become numbers too small to be normal, which a CPU multiplies
             # many times as slowly.
             gate = gate - torch.where(gate.detach() < SHUT, gate.detach(), 0)
-            return output * gate.to(output.dtype).view(self.shape)
+            return _through(output, gate.to(output.dtype).view(self.shape))
         # filled, not multiplied: whatever a closed node became since, it is exactly 0
         return output.masked_fill(~self.hard().view(self.shape), 0)
 

@@ -15,6 +15,7 @@ so any optimiser, momentum and clipping are accounted for.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import Any, ClassVar, Unpack, cast
 
 import torch
@@ -28,6 +29,7 @@ from uclearn.methods.parts.wrapper import (
     check_strength,
     require_finite_weights,
 )
+from uclearn.native import calls, holding
 from uclearn.networks import head_names
 from uclearn.penalties import add_quadratic_gradient, quadratic, quadratic_value
 from uclearn.penalties.quadratic import pieces
@@ -247,7 +249,10 @@ class PathMethod(AnchoredMethod):
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Record the task's gradient; with `closed_form`, then add the penalty's in place."""
-        self.path.record(self.memory, 0.0 if self.closed_form else self.stiffness * self.pull)
+        strength = self.stiffness * self.pull
+        if self.closed_form and self.path.record_and_pull(self.memory, strength):
+            return
+        self.path.record(self.memory, 0.0 if self.closed_form else strength)
         super().adjust_gradients()
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
@@ -312,6 +317,23 @@ class PathIntegral(nn.Module):
         self._recorded = True
 
     @torch.no_grad()
+    def record_and_pull(self, memory: AnchoredWeights, strength: float) -> bool:
+        """`record` a gradient that does not contain the penalty's, and add that to it, in one pass
+        of `uclearn.native`; False: not here, and nothing was done."""
+        weights = memory.weights()
+        gradients = [each.grad for each in weights if each.grad is not None and each.requires_grad]
+        springs = (memory.anchor.tensors(), memory.importance.tensors())
+        kept = (self.gradient.tensors(), self.before.tensors())
+        everything = chain(gradients, weights, *springs, *kept)
+        if len(gradients) < len(weights) or not calls.usable(*everything):
+            return False
+        pairs = zip(*kept, strict=True)
+        for spring in zip(gradients, weights, *springs, pairs, strict=True):
+            holding.add_spring(*spring[:4], strength, spring[4])
+        self._recorded = True
+        return True
+
+    @torch.no_grad()
     def advance(self, memory: AnchoredWeights) -> None:
         """After the move: `W += gradient * (before - now)`."""
         if not self._recorded:
@@ -328,6 +350,9 @@ class PathIntegral(nn.Module):
             strict=True,
         )
         for tensors in steps:
+            if calls.usable(*tensors):
+                holding.add_way(*tensors)
+                continue
             for integral, gradient, before, now in pieces(tensors):
                 integral.addcmul_(gradient, before.sub_(now))  # `before` has served its purpose
 

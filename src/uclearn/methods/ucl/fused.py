@@ -11,7 +11,7 @@ from torch import nn
 
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import AnchoredParameter, Term
-from uclearn.native import calls
+from uclearn.native import calls, holding
 
 
 class FusedPenalty:
@@ -33,7 +33,7 @@ class FusedPenalty:
         return type(self), (self._anchored, self._sigmas)  # addresses are good for one copy only
 
     @cached_property
-    def _hold(self) -> calls.Hold | None:
+    def _hold(self) -> holding.Hold | None:
         """None where something is not as the library needs it."""
         everything = (*self._anchored, *self._sigmas)
         self._places = [(each.held_by.layer._parameters, each.trained) for each in everything]
@@ -42,7 +42,7 @@ class FusedPenalty:
         pulled = [_by_rows(each) for each in self._anchored]
         whole = [each for each in pulled if each is not None]
         previous = [sigma.anchor for sigma in self._sigmas]
-        return calls.Hold(whole, previous) if len(whole) == len(pulled) else None
+        return holding.Hold(whole, previous) if len(whole) == len(pulled) else None
 
     def term(self, settings: tuple[float, float, bool]) -> Term | None:
         """All of it; None: not here."""
@@ -72,7 +72,7 @@ class FusedPenalty:
         return found if whole else None
 
 
-def _by_rows(anchored: AnchoredParameter) -> calls.Pulled | None:
+def _by_rows(anchored: AnchoredParameter) -> holding.Pulled | None:
     """The grip on a parameter whose nodes are its rows; None where they are not."""
     anchor, grip = anchored.held_by.blocks(anchored.anchor), anchored.grip
     assert grip is not None
@@ -88,4 +88,4 @@ def _by_rows(anchored: AnchoredParameter) -> calls.Pulled | None:
         shape = (*anchor.shape[:nodes_at], 1, *anchor.shape[leading:])
         source = source.expand(shape).reshape(shape[0] if nodes_at else 1, -1).contiguous()
     freeze = None if grip.freeze is None else grip.freeze.reshape(-1).contiguous()
-    return calls.Pulled(anchored.anchor, grip.node.reshape(-1).contiguous(), source, freeze)
+    return holding.Pulled(anchored.anchor, grip.node.reshape(-1).contiguous(), source, freeze)

@@ -10,7 +10,7 @@ from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.rules import evidence
 from uclearn.methods.ucl.seen import SeenInputs
-from uclearn.native import calls
+from uclearn.native import calls, holding
 from uclearn.penalties import Moved, OutputHold, half_product
 
 
@@ -22,7 +22,7 @@ class OutputAnchor(GaussianAnchor):
         self.seen = SeenInputs(layer)
         self._node = self.sigma  # (groups, nodes per group) squared strength, once tightened
         self._hold: OutputHold | None = None
-        self._spoken: calls.Spoken | None = None
+        self._spoken: holding.Spoken | None = None
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
@@ -37,7 +37,7 @@ class OutputAnchor(GaussianAnchor):
         if given is not None and self._by_rows(self.weight) is not None:
             bias = self._buffers.get("bias")
             kept = (self.weight, bias, given.mean[0])
-            self._spoken = calls.Spoken(*kept, float(given.one), self._node[0], self.seen.width)
+            self._spoken = holding.Spoken(*kept, float(given.one), self._node[0], self.seen.width)
 
     def output_term(self, scale: float) -> Term | None:
         """Of weight and bias, whichever of them is trained."""
@@ -110,7 +110,7 @@ class OutputAnchor(GaussianAnchor):
         others = (each for each in (bias, to_bias) if each is not None)
         if not calls.usable(spoken.anchor, spoken.mean, spoken.node, weight, *others):
             return None
-        return calls.pulled_rows(spoken, weight, bias, to_bias, scale)
+        return holding.pulled_rows(spoken, weight, bias, to_bias, scale)
 
     def _term_by_library(self, trained: dict[str, nn.Parameter], scale: float) -> Term | None:
         """The term where both are trained, or there is no bias; None: not here."""
@@ -124,10 +124,10 @@ class OutputAnchor(GaussianAnchor):
             return None
         gradients = [torch.empty_like(trained["weight"])]
         self._hold.add_products(gradients[0].unsqueeze(0), pulled.unsqueeze(1), fresh=True)
-        value = calls.along(gradients[0], trained["weight"], self.weight)
+        value = holding.along(gradients[0], trained["weight"], self.weight)
         if bias is not None and to_bias is not None:
             gradients.append(to_bias)
-            value += calls.along(to_bias, bias, self.bias)
+            value += holding.along(to_bias, bias, self.bias)
         return Term(list(trained.values()), torch.tensor(value / 2), gradients)
 
     def _as_stored(self, gradient: Tensor) -> Tensor:
