@@ -31,6 +31,7 @@ ALLOWED = {
     "format_help": "called by Typer",
     "intransigence": "one of the measures in uclearn.training.metrics, which users import",
     "kl": "VCL's penalty as a function of tensors, beside the others in uclearn.penalties",
+    "output_drift": "eq. (4) on outputs as a function of tensors, beside the others",
     "register_growth": "an error says that it teaches live models to grow by another method",
     "on_before_optimizer_step": "called by Lightning's Trainer",
     "on_train_batch_end": "called by Lightning's Trainer",
