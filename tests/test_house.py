@@ -104,6 +104,8 @@ WHOLE = {
     *("report/test_browser.py", "report/test_real_runs.py"),
     # processes that are killed, and agents that really learn
     *("cli/test_processes.py", "rl/test_kill.py", "rl/test_learning.py", "training/test_kill.py"),
+    # a wheel as pip installs it
+    "native/test_wheel.py",
     # numbers and folders of other times
     *("golden/test_methods.py", "golden/test_two_one_one.py", "golden/test_version_0_1_0.py"),
     # what is no module of the package: the house itself, its documents, benchmarks and results
