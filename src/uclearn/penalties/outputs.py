@@ -59,10 +59,11 @@ class OutputHold:
     """
 
     def __init__(self, given: Given, node: Tensor) -> None:
-        self.given, self.node = given, node
+        self.node, self._mean, self._one = node, given.mean, given.one
+        self._of_words = given.covariance if given.covariance.dim() == 2 else None
         self.matrices: list[Tensor] = []
         """(groups, 1 + inputs of the block, inputs of the block) each."""
-        if given.covariance.dim() == 4:
+        if self._of_words is None:
             width = given.covariance.shape[-1]
             parts = zip(given.mean.split(width, -1), given.covariance.unbind(1), strict=True)
             for mean, block in parts:
@@ -81,19 +82,19 @@ class OutputHold:
     def add_gradient(self, into: Moved, moved: Moved, scale: float) -> None:
         """The same, added to `into`, the first part of which is dense."""
         weight, bias = moved
-        given, node = self.given, self.node * scale
-        if not self.matrices:
-            into.weight.addcmul_(weight * given.covariance, node[..., None, None])
+        node = self.node * scale
+        if self._of_words is not None:
+            into.weight.addcmul_(weight * self._of_words, node[..., None, None])
             return  # words of an embedding: there is no bias, and they have no mean
         groups, nodes, positions = weight.shape[:3]
         rows = weight.flatten(1, 2)  # (groups, nodes * positions, inputs)
         # (groups, nodes): the change of what is said on average
-        steady = (rows @ given.mean.unsqueeze(-1)).view(groups, nodes, positions).sum(2)
+        steady = (rows @ self._mean.unsqueeze(-1)).view(groups, nodes, positions).sum(2)
         if bias is not None:
-            steady = steady + bias * given.one
+            steady = steady + bias * self._one
         pull = node * steady
         if into.bias is not None:
-            into.bias.add_(pull * given.one)
+            into.bias.add_(pull * self._one)
         width = self.matrices[0].shape[-1]
         pulled = weight.new_empty(len(self.matrices), *rows.shape[:2], 1 + width)
         by_row = node.repeat_interleave(positions, 1).unsqueeze(-1)
