@@ -34,7 +34,7 @@ class PrebuiltLibrary(BuildHookInterface[Any]):
                 name = native["prebuilt_name"](level)
                 made = Path(self._folder.name, name)
                 native["compile_for"](level, made)
-                build_data["force_include"][str(made)] = f"uclearn/native/{name}"
+                build_data["force_include"][str(made)] = f"uclearn/native/kernels/{name}"
         except (OSError, subprocess.SubprocessError, native["UnusableError"]) as reason:
             self.app.display_warning(f"a wheel without the native library: {reason}")
             build_data["force_include"].clear()

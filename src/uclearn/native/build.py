@@ -18,7 +18,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-SOURCE = Path(__file__).with_name("kernels.c")
+SOURCES = Path(__file__).with_name("kernels")
+"""A folder of C; libraries that come with the package lie in it, too."""
 SWITCH = "UCLEARN_NATIVE"
 """In the environment: `0` leaves everything to torch."""
 FLAGS = ("-O3", "-fno-math-errno", "-shared", "-fPIC", "-fopenmp")
@@ -78,14 +79,14 @@ def _prebuilt() -> Path | None:
     """The one that came with the package for a processor like this, if any."""
     flags = {flag for line in _processor() for flag in line.partition(":")[2].split()}
     for level, needed in LEVELS.get(platform.machine(), {}).items():
-        place = SOURCE.with_name(prebuilt_name(level))
+        place = SOURCES / prebuilt_name(level)
         if flags.issuperset(needed) and place.exists():
             return place
     return None
 
 
 def prebuilt_name(level: str) -> str:
-    """Of the file beside the source."""
+    """Of the file beside the sources."""
     return f"kernels-{level}.so"
 
 
@@ -107,7 +108,8 @@ def compile_for(level: str, place: Path) -> None:
     compiler = os.environ.get("CC") or shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         raise UnusableError("no C compiler")
-    command = [*compiler.split(), *FLAGS, f"-march={level}", str(SOURCE), "-o", str(place), "-lm"]
+    files = [str(file) for file in sorted(SOURCES.glob("*.c"))]
+    command = [*compiler.split(), *FLAGS, f"-march={level}", *files, "-o", str(place), "-lm"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
     if done.returncode:
         raise UnusableError(f"{compiler} failed: {(done.stderr or 'no message').strip()}")
@@ -121,7 +123,9 @@ def cache_folder() -> Path:
 
 def _fingerprint() -> str:
     """Of the source, and of the machine that it is compiled for."""
-    told = hashlib.sha256(SOURCE.read_bytes())
+    told = hashlib.sha256()
+    for file in sorted(SOURCES.glob("*.[ch]")):
+        told.update(file.read_bytes())
     told.update(" ".join((platform.machine(), *FLAGS, *_processor())).encode())
     return told.hexdigest()[:16]
 
