@@ -104,6 +104,7 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Tensor]] = {
     "linear without bias": (lambda: nn.Linear(5, 4, bias=False), draws(9, 5)),
     "linear on sequences": (lambda: nn.Linear(5, 4), draws(3, 3, 5)),
     "embedding": (lambda: nn.Embedding(7, 3), torch.tensor([[0, 1, 1], [3, 3, 3], [6, 0, 1]])),
+    "embedding of one": (lambda: nn.Embedding(7, 1), torch.tensor([[0, 1, 1], [3, 3, 6]])),
     "pointwise": (lambda: nn.Conv2d(4, 6, 1), draws(3, 4, 2, 2)),
     "pointwise, grouped": (lambda: nn.Conv2d(4, 6, 1, groups=2), draws(3, 4, 2, 2)),
     "1d": (lambda: nn.Conv1d(4, 6, 1, groups=2), draws(3, 4, 5)),
@@ -188,6 +189,31 @@ def test_value_and_gradient_are_those_of_a_loop(name: str, last: bool) -> None:
     torch.testing.assert_close(term.value, expected.detach(), rtol=1e-10, atol=0)
     for found, slope in zip(term.gradients, slopes, strict=True):
         torch.testing.assert_close(found, slope, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("precision", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", [*LAYERS, *KERNELS])
+def test_what_is_added_to_gradients_is_the_gradient(name: str, precision: torch.dtype) -> None:
+    build, x = {**LAYERS, **KERNELS}[name]
+    torch.manual_seed(0)
+    held = certain(gaussian(build()), x)
+    layer = held.layer
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.add_(draws(*parameter.shape, seed=3))
+    held.to(precision)
+    layer.to(precision)
+    held.tighten(torch.zeros(0), True, torch.tensor(1.0), None)
+    with torch.no_grad():
+        term = held.output_term(0.5)
+    assert term is not None
+    for parameter in term.parameters:
+        parameter.grad = torch.ones_like(parameter)
+    with torch.no_grad():
+        held.add_output_gradients(0.5)
+    for parameter, gradient in zip(term.parameters, term.gradients, strict=True):
+        assert parameter.grad is not None
+        torch.testing.assert_close(parameter.grad, 1 + gradient)
 
 
 @pytest.mark.parametrize("frozen", ["weight", "bias"])

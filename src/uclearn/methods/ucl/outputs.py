@@ -100,7 +100,8 @@ class OutputAnchor(GaussianAnchor):
     def _by_rows(self, weight: Tensor) -> Tensor | None:
         """(1, nodes, inputs): a view of what is stored so, as in a linear layer."""
         view = self.layer.inputs_last(weight)
-        return view if view.dim() == 3 and len(view) == 1 and view.is_contiguous() else None
+        alike = view.shape == (1, *weight.shape) and view.is_contiguous()
+        return view if alike and not self.seen.words else None
 
     def _pulled_rows(self, to_bias: Tensor | None, scale: float) -> Tensor | None:
         """From one pass of the library over the weights; None: not here."""
