@@ -6,12 +6,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.native.test_calls import pytestmark as where_there_is_a_library
-from tests.native.test_calls import torch_alone
+from tests.native.alone import torch_alone, with_library
 from uclearn.methods.hat.gates import keep, mask_gradients, put_back
 from uclearn.methods.si import SI
 
-pytestmark = where_there_is_a_library
+pytestmark = with_library
 
 
 def one_path(closed_form: bool) -> list[Tensor]:
