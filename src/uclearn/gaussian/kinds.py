@@ -100,9 +100,12 @@ def gaussian_version(kind: type[nn.Module]) -> type[GaussianLayer] | None:
     bases: tuple[type[nn.Module], ...] = ()
     if mixin is not None:
         bases = (mixin, kind)
-    elif base is not None and not hasattr(kind, "parametrizations"):
-        deferring = _defers(kind, base)
-        bases = (kind, GAUSSIAN[base]) if deferring else (DrawsBeforeUse, kind, GAUSSIAN[base])
+    elif base is None or hasattr(kind, "parametrizations"):
+        bases = ()
+    elif _defers(kind, base):
+        bases = (kind, GAUSSIAN[base])
+    elif not issubclass(kind, nn.Embedding):  # of which it is not known what it looks up
+        bases = (DrawsBeforeUse, kind, GAUSSIAN[base])
     made: type[GaussianLayer] | None = derived(kind, *bases) if bases else None
     return made
 
@@ -141,9 +144,7 @@ def _defers(kind: type[nn.Module], base: type[nn.Module]) -> bool:
 
 def _calls_super(code: Any, name: str) -> bool:
     # `super().forward(...)` needs the cell `__class__` and the name
-    return (
-        "__class__" in code.co_freevars and name in code.co_names and "weight" not in code.co_names
-    )
+    return "__class__" in code.co_freevars and name in code.co_names
 
 
 _MADE: dict[tuple[type[nn.Module], ...], Any] = {}
