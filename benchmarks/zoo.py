@@ -2,6 +2,8 @@
 
     python -m benchmarks.zoo [--out benchmarks/zoo.json] [--only bert,vit]
 
+(with --only, what the file says of other models stays)
+
 Small configurations with random weights, from transformers, timm, peft and torch itself (extra
 `zoo`); what is not installed is left out and said so. Each model is given to UCL as it is, with a
 dictionary of arguments as an example, learns two tasks of one step, and is exported.
@@ -120,6 +122,10 @@ def main() -> None:
         each = look(entry)
         found.append(each)
         print(_line(each), flush=True)
+    if options.out and options.only and options.out.exists():
+        new = {(each["source"], each["name"]): each for each in found}
+        before = json.loads(options.out.read_text())["models"]
+        found = [new.pop((each["source"], each["name"]), each) for each in before] + [*new.values()]
     result = {"summary": summary(found), "models": found}
     print(json.dumps(result["summary"]))
     if options.out:
