@@ -447,3 +447,12 @@ def test_what_was_shortened_for_autocast_is_looked_at_in_full() -> None:
     twin.end_task(inputs=[x.float()])
     for mine, theirs in zip(anchors(method), anchors(twin), strict=True):
         torch.testing.assert_close(mine.seen.blocks, theirs.seen.blocks)
+
+
+def test_what_is_given_by_name_counts_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few large batches are remembered, however they are handed over."""
+    monkeypatch.setattr("uclearn.methods.ucl.seen._REMEMBERED_BYTES", 3 * 8 * 4 * 4)
+    method = UCL(nn.Linear(4, 2), torch.zeros(1, 4))
+    for _ in range(9):
+        method.model(input=torch.zeros(8, 4))
+    assert len(method._recent.calls) == 3

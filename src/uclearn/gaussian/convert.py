@@ -153,7 +153,7 @@ def export(model: nn.Module) -> nn.Module:
     for module in plain.modules():
         if isinstance(module, GaussianLayer):
             del module.rho, module.rho_bias
-            for attribute in ("noise", "sampling", "draws"):
+            for attribute in ("noise", "sampling", "draws", "listener"):
                 module.__dict__.pop(attribute, None)
         module.__dict__.pop("steady", None)
         module.__class__ = plain_version(type(module))

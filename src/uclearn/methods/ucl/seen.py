@@ -18,7 +18,7 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer
@@ -281,7 +281,7 @@ class RecentCalls:
         if not (model.training and torch.is_grad_enabled()) or torch.compiler.is_compiling():
             return
         self.calls.append((arguments, keywords))
-        size = sum(_bytes(each) for each in arguments)
+        size = sum(_bytes(each) for each in tree_leaves((arguments, keywords)))
         while len(self.calls) > 1 and size * len(self.calls) > _REMEMBERED_BYTES:
             self.calls.popleft()
 
