@@ -26,6 +26,7 @@ from typing import Any
 import pytest
 
 from uclearn.cli.app import main
+from uclearn.storage.sealed import read_sealed_lines
 
 WRITTEN = Path(__file__).with_name("version_0_1_0")
 TypeIn = Callable[..., None]
@@ -46,7 +47,7 @@ def uclearn(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TypeIn:
 
 
 def lines(path: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
+    return [{**line, "schema": 1} for line in read_sealed_lines(path)]  # that of then
 
 
 def assert_alike(found: Any, wanted: Any, where: str = "") -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import resource
 import subprocess
@@ -25,6 +24,7 @@ from uclearn.methods.registry import METHODS
 from uclearn.networks import MultiHead, mlp
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, load_latest, previous_of
 from uclearn.storage.files import FolderBusyError, FolderLock, StorageError
+from uclearn.storage.sealed import read_sealed
 
 
 def learner(method: str = "finetuning", **settings: Any) -> Learner:
@@ -154,10 +154,7 @@ def test_no_file_is_a_pickle(tmp_path: Path) -> None:
     names = {path.name for path in tmp_path.iterdir()}
     assert names == {MARKER_NAME, CHECKPOINT_NAME, JOURNAL_NAME, ".lock"}
     assert safetensors.torch.load_file(tmp_path / CHECKPOINT_NAME)
-    assert json.loads((tmp_path / MARKER_NAME).read_text()) == {
-        "format": "uclearn.learner",
-        "version": 2,
-    }
+    assert read_sealed(tmp_path / MARKER_NAME) == {"format": "uclearn.learner", "version": 2}
 
 
 def test_a_folder_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:

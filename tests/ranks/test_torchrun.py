@@ -87,7 +87,7 @@ def ended(out: Path) -> dict[str, Any]:
     assert note is None
     state["outcome"].pop("seconds")
     summary = json.loads((folder / "summary.json").read_text())
-    for measured in ("seconds", "peak_memory"):
+    for measured in ("seconds", "peak_memory", "checksum"):
         summary.pop(measured)
     return {"state": state, "summary": summary, "events": read_run(folder).events}
 

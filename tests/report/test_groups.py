@@ -11,6 +11,7 @@ from tests.report.runs import config, matrix, write_run
 from uclearn.errors import DataError
 from uclearn.report.chart import color, shape
 from uclearn.report.groups import STYLES, Comparison, collect, comparisons, tasks_done
+from uclearn.storage.sealed import write_sealed
 
 
 def read(folder: Path, *wanted: dict[str, Any]) -> list[Comparison]:
@@ -137,7 +138,7 @@ def test_a_copy_of_a_run_is_not_a_second_seed(tmp_path: Path) -> None:
 def test_a_damaged_run_is_listed_with_the_reason(tmp_path: Path) -> None:
     write_run(tmp_path / "good", config(), matrix(2, 0.9, 0.1, 0))
     (tmp_path / "bad").mkdir()
-    (tmp_path / "bad" / "summary.json").write_text('{"format": "uclearn.run", "schema": 99}')
+    write_sealed(tmp_path / "bad" / "summary.json", {"format": "uclearn.run", "schema": 99})
     found = collect([tmp_path])
     assert len(found.complete) == 1
     (bad,) = found.unreadable

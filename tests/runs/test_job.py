@@ -20,7 +20,7 @@ from uclearn.storage.records import read_run
 from uclearn.tasks.benchmarks import load_tasks
 from uclearn.training.session import StoppedError
 
-TIME_LIKE = ("seconds", "peak_memory")
+TIME_LIKE = ("seconds", "peak_memory", "checksum")
 
 
 def outcome(folder: Path) -> dict[str, Any]:

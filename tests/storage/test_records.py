@@ -16,6 +16,7 @@ from uclearn.storage.records import (
     read_run,
     read_summary,
 )
+from uclearn.storage.sealed import append_sealed, write_sealed
 
 CONFIG = {"benchmark": "digits", "method": "ucl", "seed": 0, "ucl": {"beta": 0.03}}
 
@@ -46,14 +47,14 @@ def begun(folder: Path, **changes: Any) -> Path:
 
 def finished(folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "summary.json").write_text(json.dumps(summary().to_document()))
+    write_sealed(folder / "summary.json", summary().to_document())
     return folder
 
 
 def test_the_summary_file_word_for_word() -> None:
     assert summary().to_document() == {
         "format": "uclearn.run",
-        "schema": 1,
+        "schema": 2,
         "config": CONFIG,
         "accuracy_matrix": [[0.9, None], [0.8, 0.95]],
         "average_accuracy": 0.875,
@@ -133,16 +134,17 @@ def test_a_folder_without_a_run(tmp_path: Path) -> None:
 @pytest.mark.parametrize("contents", ['{"model_type": "bert"}', "[1]", "3"])
 def test_files_of_other_programs_are_refused(tmp_path: Path, contents: str) -> None:
     (tmp_path / "config.json").write_text(contents)
-    with pytest.raises(DataError, match=r"config.json was not written by uclearn. Choose another"):
+    with pytest.raises(DataError, match=r"config.json .*was not written by uclearn"):
         read_document(tmp_path / "config.json")
 
 
 def test_a_newer_schema_is_refused_by_file_and_line(tmp_path: Path) -> None:
     begun(tmp_path)
-    (tmp_path / "events.jsonl").write_text('{"schema": 1}\n{"schema": 99}\n')
+    for version in (1, 99):
+        append_sealed(tmp_path / "events.jsonl", {"schema": version})
     with pytest.raises(DataError, match=r"Line 2 of .*events.jsonl was written by a newer uclearn"):
         read_run(tmp_path)
-    begun(tmp_path, schema=99)
+    write_sealed(tmp_path / "config.json", {"format": FORMAT, "schema": 99})
     with pytest.raises(DataError, match=r"config.json was written by a newer uclearn"):
         read_run(tmp_path)
 

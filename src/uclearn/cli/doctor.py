@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -27,7 +27,7 @@ def doctor(
     folder: Annotated[
         Path | None,
         typer.Argument(
-            help="A folder with runs whose files are looked at, too.", show_default=False
+            help="A folder; runs and models in use below it are looked at, too.", show_default=False
         ),
     ] = None,
     data: options.DataFolder = None,
@@ -38,7 +38,7 @@ def doctor(
     """
     findings = [*_installation(), *_methods(), *_data(data)]
     if folder is not None:
-        findings += _runs(folder)
+        findings += [*_runs(folder), *_models(folder)]
     marks = {None: "-", True: "ok", False: "[red]WRONG[/red]"}
     rows = ((finding.what, marks[finding.sound], finding.detail) for finding in findings)
     print_table(("what", "", "detail"), rows)
@@ -112,8 +112,56 @@ def _runs(folder: Path) -> Iterator[Finding]:
             if has_checkpoint(place):
                 _, note = load_latest(place, "session")
         except UclearnError as error:
-            yield Finding(str(place), False, str(error))
+            yield Finding(str(place), False, f"{error} {_what_is_left(place)}".rstrip())
         else:
             yield Finding(str(place), note is None, note or f"{state}, {len(run.events)} events")
             for concern in concerns(layers_of(run.events)):
                 yield Finding(f"{place}, its nodes", None, concern)
+
+
+def _what_is_left(place: Path) -> str:
+    """What of a damaged run can be saved, and how."""
+    from uclearn.storage.checkpoint import has_checkpoint, load_latest
+    from uclearn.storage.records import (
+        CONFIG_NAME,
+        EVENTS_NAME,
+        SUMMARY_NAME,
+        read_document,
+        read_summary,
+    )
+
+    config = _sound(lambda: read_document(place / CONFIG_NAME))
+    outcome = _sound(lambda: read_summary(place))
+    going_on = has_checkpoint(place) and _sound(lambda: load_latest(place, "session"))
+    if outcome:
+        spoiled = EVENTS_NAME if config else CONFIG_NAME
+        return f"Its outcome is sound: without {spoiled} it is read from {SUMMARY_NAME} alone."
+    if config and going_on and (place / SUMMARY_NAME).exists():
+        return f"Its checkpoint is sound: delete {SUMMARY_NAME}, and `uclearn resume` writes it."
+    return "Nothing of it can be used: delete the folder and run it again."
+
+
+def _models(folder: Path) -> Iterator[Finding]:
+    from uclearn.live.folder import FORMAT, JOURNAL_NAME, MARKER_NAME, check_version, read_journal
+    from uclearn.storage.checkpoint import load_latest
+
+    for marker in sorted(folder.rglob(MARKER_NAME)):
+        place = marker.parent
+        try:
+            check_version(place)
+            _, note = load_latest(place, FORMAT)
+            lines = len(read_journal(place))
+        except UclearnError as error:
+            whole = _sound(lambda place=place: load_latest(place, FORMAT))
+            left = f"The checkpoint is sound and holds the journal: delete {JOURNAL_NAME}."
+            told = left if whole and JOURNAL_NAME in str(error) else ""
+            yield Finding(str(place), False, f"{error} {told}".rstrip())
+        else:
+            yield Finding(str(place), note is None, note or f"a model in use, {lines} lines")
+
+
+def _sound(read: Callable[[], object]) -> bool:
+    try:
+        return read() is not None
+    except UclearnError:
+        return False

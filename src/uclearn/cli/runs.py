@@ -42,7 +42,7 @@ def runs(
     json: options.Json = False,
 ) -> None:
     """List runs, choose among them, export them as CSV, JSON or TensorBoard logs."""
-    from uclearn.storage.records import find_runs, read_run
+    from uclearn.storage.records import read_runs
 
     if tensorboard is not None:
         from uclearn.runs.tensorboard import export
@@ -52,7 +52,9 @@ def runs(
             f"{len(written)} logs written. See them with: tensorboard --logdir {tensorboard}"
         )
         return
-    rows = [_row(read_run(place)) for place in find_runs(folder)]
+    sound, damaged = read_runs(folder)
+    rows = [_row(run) for run in sound]
+    _tell_damage(damaged)
     wanted = {"benchmark": benchmark, "method": method, "state": state}
     rows = [row for row in rows if all(v is None or row[k] == v for k, v in wanted.items())]
     if csv_file is not None:
@@ -61,6 +63,11 @@ def runs(
         print_json(rows)
     else:
         _print(rows, folder)
+
+
+def _tell_damage(damaged: list[tuple[Path, str]]) -> None:
+    for place, why in damaged:
+        typer.echo(f"Left out, since it is damaged: {place}: {why}", err=True)
 
 
 def _row(run: Run) -> dict[str, Any]:
@@ -125,20 +132,21 @@ def resume(
     """Go on with every run in a folder that is not complete, from what its folder says."""
     from uclearn.cli.launch import Launch
     from uclearn.runs.config import read_config
-    from uclearn.storage.records import find_runs, read_run
+    from uclearn.storage.records import read_runs
 
     launch = Launch(folder, options.mode(quiet, json), data=data, workers=workers)
-    found = [read_run(place) for place in find_runs(folder)]
+    found, damaged = read_runs(folder)
+    _tell_damage(damaged)
     open_runs = [run for run in found if run.summary is None]
-    if not found:
+    if not found and not damaged:
         raise DataError(f"There is no run at or below {folder}. Check the path.")
     if not open_runs:
         if launch.mode == "live":
-            typer.echo(
-                f"All {len(found)} runs in {folder} are complete; there is nothing to resume."
-            )
-        return
-    launch.finish([launch.job(read_config(run.config), run.folder) for run in open_runs])
+            typer.echo(f"{len(found)} runs in {folder} are complete; there is nothing to resume.")
+    else:
+        launch.finish([launch.job(read_config(run.config), run.folder) for run in open_runs])
+    if damaged:
+        raise typer.Exit(1)
 
 
 def report(

@@ -12,7 +12,6 @@ Reading needs no lock: files are replaced whole.
 from __future__ import annotations
 
 import copy
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -28,12 +27,9 @@ from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_lat
 from uclearn.storage.checkpoint import save as save_state
 from uclearn.storage.files import (
     FolderLock,
-    append_line,
-    read_json,
-    read_jsonl,
     refusal,
-    write_json,
 )
+from uclearn.storage.sealed import append_sealed, read_sealed, read_sealed_lines, write_sealed
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
 from uclearn.training.plan import Plan
 
@@ -91,16 +87,16 @@ def save(learner: Learner, folder: Path) -> None:
 
 def write(learner: Learner, folder: Path) -> None:
     """As `save`, by whoever holds the lock."""
-    _check_version(folder)
+    check_version(folder)
     if has_checkpoint(folder):
         _refuse_to_replace(learner._continues.get(folder.resolve()), folder)
     if not (folder / MARKER_NAME).exists():
-        write_json(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
+        write_sealed(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
     save_state(folder / CHECKPOINT_NAME, state_of(learner), FORMAT)
     learner._continues[folder.resolve()] = saved_state(folder)
     written = len(read_journal(folder))
     for line in learner.journal[written:]:
-        append_line(folder / JOURNAL_NAME, json.dumps(line, allow_nan=False), sync=True)
+        append_sealed(folder / JOURNAL_NAME, line)
 
 
 def make(folder: Path) -> None:
@@ -113,7 +109,7 @@ def make(folder: Path) -> None:
 
 def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss | None) -> Learner:
     """The learner in `folder`; see `Learner.load`."""
-    _check_version(folder)
+    check_version(folder)
     if not has_checkpoint(folder):
         raise CheckpointError(
             f"There is no learner in {folder}. `Learner.save(folder)` or `uclearn learn` makes one."
@@ -224,12 +220,13 @@ def _name(loss: Loss) -> str:
     return f"{loss.__module__}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
 
 
-def _check_version(folder: Path) -> None:
+def check_version(folder: Path) -> None:
+    """Refuse a folder whose marker is damaged, or of a version that is not known yet."""
     marker = folder / MARKER_NAME
     if not marker.exists():
         return
-    found = read_json(marker)
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
+    found = read_sealed(marker)
+    if found.get("format") != FORMAT:
         raise DataError(f"{marker} does not describe a learner. Choose another folder.")
     version = found.get("version")
     if not isinstance(version, int) or version > VERSION:
@@ -253,7 +250,23 @@ def node_history(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{"event": "nodes", "task": k, "layers": line["nodes"]} for k, line in enumerate(kept)]
 
 
+_ALWAYS: dict[Any, tuple[str, ...]] = {
+    "update": (
+        *("number", "time", "name", "task", "decision", "reason", "train", "canary"),
+        *("accuracy", "compared", "nodes"),
+    ),
+}
+"""By event what a line of it has, of every version."""
+
+
 def read_journal(folder: Path) -> list[dict[str, Any]]:
     """The lines of the journal in `folder`, oldest first; none where there is no journal."""
     path = folder / JOURNAL_NAME
-    return [dict(line) for line in read_jsonl(path)] if path.exists() else []
+    if not path.exists():
+        return []
+    lines = read_sealed_lines(path)
+    for number, line in enumerate(lines, start=1):
+        lacking = [key for key in _ALWAYS.get(line.get("event"), ("event",)) if key not in line]
+        if lacking:
+            raise DataError(f"Line {number} of {path} is damaged: it lacks {', '.join(lacking)}.")
+    return lines

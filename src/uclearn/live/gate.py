@@ -9,6 +9,18 @@ Medicine 24, 2005): add 1/2 to each of the four counts, then
 
 Worked out exactly for 50 to 200 examples, an interval of 95 % holds the true drop in 91 % (when
 next to nothing changes) to 100 % of all cases. An accuracy by itself has Wilson's interval.
+
+Whether the true drop exceeds a limit m is tested by Tango's score (Statistics in Medicine 17,
+1998), made for matched proportions and a margin: with q the most likely share of gained examples if the
+drop were m, and one example given to chance, without which the test of few examples would be wrong
+up to twice as often as it promises,
+
+    z = (b - c - 1 - n m) / sqrt(n (2 q + m (1 - m)))
+
+With K old tasks each is tested at 1/K of the error that is allowed, so an update that costs no old
+task more than m is rejected in at most 1 - `sure` of all cases, however many tasks there are, and
+update for update, however long the stream. How much must be lost before it is noticed as surely
+hangs on the number of examples: `noticeable_drop` and `examples_needed` say it.
 """
 
 from __future__ import annotations
@@ -36,10 +48,12 @@ class Gate:
         canary: what is kept of the *new* data to guard them from now on: a share (below 1) or a
             number of examples, split off before training; or `(inputs, targets)` of your own. Old
             tasks that were learned without a canary need one now: `{"january": (inputs, targets)}`.
-        rule: an update is stopped when the `"measured"` drop exceeds `max_drop`; only when it is
-            `"certain"` that it does (the lower end of its interval); or as soon as it is
-            `"possible"` (the upper end), which needs a large canary to let anything pass.
-        sure: the confidence of the intervals.
+        rule: an update is stopped only when it is `"certain"` that the drop exceeds `max_drop` (a
+            test over all old tasks, wrong in at most 1 - `sure` of all harmless updates); when the
+            `"measured"` drop does, which with few examples is mostly chance; or as soon as it is
+            `"possible"` (the upper end of its interval), which needs a large canary to let
+            anything pass.
+        sure: the confidence of the test and of the intervals.
         mode: `"reject"` rolls back to the bit, `"warn"` keeps the update and says so.
 
     >>> Gate(max_drop=0.01, canary=200).mode
@@ -48,7 +62,7 @@ class Gate:
 
     max_drop: float = 0.01
     canary: Any = 0.1
-    rule: Rule = "measured"
+    rule: Rule = "certain"
     sure: float = 0.95
     mode: Mode = "reject"
 
@@ -80,28 +94,101 @@ class Gate:
         """The canary that was given for a task, or None."""
         return self.canary.get(task) if isinstance(self.canary, Mapping) else None
 
-    def exceeds(self, one: Comparison) -> bool:
-        """Whether a task lost more than is tolerated, as `rule` has it."""
-        drop = {"measured": one.drop, "certain": one.drop_low, "possible": one.drop_high}
+    def exceeds(self, one: Comparison, tasks: int = 1) -> bool:
+        """Whether a task, one of so many, lost more than is tolerated, as `rule` has it."""
+        if self.rule == "certain":
+            return tango(one.lost, one.gained, one.examples, self.max_drop) > self._bound(tasks)
+        drop = {"measured": one.drop, "possible": one.drop_high}
         return drop[self.rule] > self.max_drop + 1e-12  # 1 % of 300 is 3 examples, not 2.9999
 
     def judge(self, compared: Sequence[Comparison]) -> tuple[bool, str]:
         """Whether the update may pass, and why or why not, in words."""
-        failed = [one for one in compared if self.exceeds(one)]
+        failed = [one for one in compared if self.exceeds(one, len(compared))]
         if not compared:
             return True, "There is no old task yet that could have lost anything."
-        if not failed:
-            worst = max(compared, key=lambda one: one.drop)
+        if failed:
+            told = " ".join(one.words() for one in failed)
+            return False, f"{told} Tolerated: {self.max_drop:.1%} ({self._rule_words()}). {REMEDY}"
+        worst = max(compared, key=lambda one: one.drop)
+        if self.rule != "certain":
             return True, f"No old task lost more than {self.max_drop:.1%}. {worst.words()}"
-        told = " ".join(one.words() for one in failed)
-        return False, f"{told} Tolerated: {self.max_drop:.1%} ({self._rule_words()})."
+        told = f"No old task is certain to have lost more than {self.max_drop:.1%}. {worst.words()}"
+        return True, f"{told} {self.sharpness(compared)}"
+
+    def sharpness(self, compared: Sequence[Comparison]) -> str:
+        """What these canaries can tell, in a sentence."""
+        dullest = min(compared, key=lambda one: one.examples)
+        churn = dullest.gained / dullest.examples
+        noticed = self.noticeable_drop(dullest.examples, len(compared), churn)
+        wanted = 2 * max(self.max_drop, 0.01)
+        told = f"A loss of {noticed:.1%} would have been noticed with {self.sure:.0%} certainty"
+        if noticed <= wanted:
+            return told + "."
+        needed = self.examples_needed(wanted, len(compared), churn)
+        return f"{told}; to notice {wanted:.1%}, a canary needs {needed} examples."
+
+    def noticeable_drop(self, examples: int, tasks: int = 1, churn: float = 0.0) -> float:
+        """The smallest true drop of one of so many old tasks that is noticed in `sure` of all cases
+        with a canary of so many examples.
+
+        Args:
+            examples: in that task's canary.
+            tasks: how many old tasks there are.
+            churn: share of examples that become right at the same time, which hides losses.
+
+        >>> gate = Gate(max_drop=0.01)
+        >>> [round(gate.noticeable_drop(n), 3) for n in (120, 1000, 10_000)]
+        [0.101, 0.025, 0.014]
+        """
+        low, high = self.max_drop, 1 - churn
+        while high - low > 1e-5:
+            drop = (low + high) / 2
+            low, high = (low, drop) if self._noticed(drop, examples, tasks, churn) else (drop, high)
+        return high
+
+    def examples_needed(self, drop: float, tasks: int = 1, churn: float = 0.0) -> int:
+        """How many examples a canary needs to notice `drop` as surely; arguments as there.
+
+        >>> Gate(max_drop=0.01).examples_needed(0.02)
+        1932
+        """
+        if drop <= self.max_drop:
+            raise SettingError(
+                f"`drop` must exceed the tolerated {self.max_drop}, got {drop}: no number of "
+                "examples tells a tolerated loss from one that is not."
+            )
+        low, high = 1, 2
+        while not self._noticed(drop, high, tasks, churn):
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            noticed = self._noticed(drop, middle, tasks, churn)
+            low, high = (low, middle) if noticed else (middle, high)
+        return high
+
+    def _noticed(self, drop: float, examples: int, tasks: int, churn: float) -> bool:
+        """Whether such a drop is noticed even when chance is so unkind as it is in 1 - `sure`."""
+        gained = examples * churn
+        spread = math.sqrt(examples * (drop + 2 * churn - drop**2))
+        lost = gained + examples * drop - NormalDist().inv_cdf(self.sure) * spread - 1
+        return tango(lost, gained, examples, self.max_drop) > self._bound(tasks)
+
+    def _bound(self, tasks: int) -> float:
+        return NormalDist().inv_cdf(1 - (1 - self.sure) / tasks)
 
     def _rule_words(self) -> str:
         return {
             "measured": "of the measured drop",
-            "certain": f"at the lower end of the {self.sure:.0%} interval",
+            "certain": f"exceeded with {self.sure:.0%} certainty",
             "possible": f"at the upper end of the {self.sure:.0%} interval",
         }[self.rule]
+
+
+REMEDY = (
+    "To go on: train with a lower learning rate or fewer epochs, hold harder (`suggest` finds by "
+    "how much), replay old examples (`method='ucl+replay'`), or give the model room (`widen`)."
+)
+"""For a rejected update."""
 
 
 @dataclass(frozen=True)
@@ -164,6 +251,20 @@ def drop_interval(lost: int, gained: int, count: int, sure: float = 0.95) -> tup
     centre = (b - c) / n
     half = _z(sure) * math.sqrt(b + c - (b - c) ** 2 / n) / n
     return max(-1.0, centre - half), min(1.0, centre + half)
+
+
+def tango(lost: float, gained: float, count: int, limit: float) -> float:
+    """The score of a drop against a limit, standard normal at most if the true drop is the limit.
+
+    >>> round(tango(lost=4, gained=0, count=120, limit=0.01), 3)
+    1.07
+    """
+    slope = (2 * count - lost + gained) * limit - lost - gained
+    root = math.sqrt(slope**2 + 8 * count * gained * limit * (1 - limit))
+    share = (root - slope) / (4 * count)
+    variance = count * (2 * share + limit * (1 - limit))
+    excess = lost - gained - 1 - count * limit
+    return excess / math.sqrt(variance) if variance > 0 else math.copysign(math.inf, excess - 1e-9)
 
 
 def wilson(right: int, count: int, sure: float = 0.95) -> tuple[float, float]:

@@ -14,7 +14,8 @@ from uclearn.report.groups import collect
 from uclearn.report.live_page import live_page
 from uclearn.report.markdown import markdown
 from uclearn.report.page import MissingPlotlyError, page, plotly_javascript
-from uclearn.storage.files import read_jsonl, refusal, write_text
+from uclearn.storage.files import refusal, write_text
+from uclearn.storage.sealed import read_sealed_lines
 
 __all__ = ["MissingPlotlyError", "write_journal_report", "write_report"]
 
@@ -36,7 +37,7 @@ def write_report(folders: Sequence[Path], out: Path) -> None:
 
 def write_journal_report(folder: Path, out: Path) -> None:
     """Write the page on the model in use that is kept in `folder`, from its journal alone."""
-    lines = read_jsonl(folder / "journal.jsonl")
+    lines = read_sealed_lines(folder / "journal.jsonl")
     _write(live_page(folder.resolve().name, lines, plotly_javascript()), out)
 
 

@@ -6,13 +6,14 @@ a name alone never joins them. Groups stand beside each other only if they learn
 benchmark, as many tasks of it, at the same scale, measured on the same data.
 """
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from uclearn.errors import DataError, UclearnError
+from uclearn.errors import DataError
 from uclearn.measures.accuracy import Number, Table, known, mean_when_learned
 from uclearn.measures.statistics import Estimate, estimate, paired_difference
 from uclearn.report.labels import benchmark_name, labels, marks
@@ -28,7 +29,9 @@ from uclearn.report.settings import (
     without_seed,
 )
 from uclearn.report.words import count
-from uclearn.storage.records import Run, Summary, find_runs, read_run
+from uclearn.storage.records import Run, Summary, read_runs
+
+_log = logging.getLogger("uclearn")
 
 _OWN_STYLES = {
     "ucl": 0,
@@ -269,24 +272,22 @@ class Collection:
 
 def collect(folders: Sequence[Path]) -> Collection:
     """All runs at or below `folders`."""
-    found: dict[Path, Path] = {}  # a folder may be reached by several of `folders`
+    runs: dict[Path, Run] = {}  # a folder may be reached by several of `folders`
+    damaged: dict[Path, tuple[Path, str]] = {}
     for folder in folders:
-        for place in find_runs(folder):
-            found.setdefault(place.resolve(), place)
-    if not found:
+        sound, unsound = read_runs(folder)
+        runs |= {run.folder.resolve(): run for run in sound}
+        damaged |= {place.resolve(): (place, why) for place, why in unsound}
+    if not runs and not damaged:
         raise DataError(
             f"`folders` must hold at least one run, got {', '.join(map(str, folders)) or 'none'}. "
             "A run is a folder with config.json or summary.json, as `uclearn run` makes them."
         )
-    runs, unreadable = [], []
-    for place in found.values():
-        try:
-            runs.append(read_run(place))
-        except UclearnError as error:
-            unreadable.append((place, str(error)))
-    complete, repeated = _once([run for run in runs if run.summary is not None])
-    incomplete = [run for run in runs if run.summary is None]
-    return Collection(complete, incomplete, repeated, unreadable)
+    for place, why in damaged.values():
+        _log.warning("Left out, since it is damaged: %s: %s", place, why)
+    complete, repeated = _once([run for run in runs.values() if run.summary is not None])
+    incomplete = [run for run in runs.values() if run.summary is None]
+    return Collection(complete, incomplete, repeated, list(damaged.values()))
 
 
 def tasks_done(run: Run) -> int:

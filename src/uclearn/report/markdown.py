@@ -14,7 +14,7 @@ from uclearn.measures.statistics import estimate
 from uclearn.paper.numbers import Published, published
 from uclearn.paper.studies import RL_STUDIES, STUDIES
 from uclearn.report.claims import Claim, claims, spreads
-from uclearn.report.groups import Comparison, Group, collect, comparisons
+from uclearn.report.groups import Collection, Comparison, Group, collect, comparisons
 from uclearn.report.labels import departures
 from uclearn.report.overview import epochs_words, overview, paragraphs, table
 from uclearn.report.rewards import (
@@ -74,9 +74,16 @@ def _section(folder: Path) -> tuple[str, list[Comparison], str]:
         about = file.read_text(encoding="utf-8")
     if about.startswith("# "):
         title, _, about = about.removeprefix("# ").partition("\n")
-    left_out = f"Not complete and left out: {count(len(found.incomplete), 'run')}."
-    parts = [f"## {title}", about.strip(), *map(_comparison, compared)]
-    return title, compared, paragraphs(*parts, left_out if found.incomplete else "")
+    parts = [f"## {title}", about.strip(), *map(_comparison, compared), *_left_out(found)]
+    return title, compared, paragraphs(*parts)
+
+
+def _left_out(found: Collection) -> Iterator[str]:
+    if found.incomplete:
+        yield f"Not complete and left out: {count(len(found.incomplete), 'run')}."
+    if found.unreadable:
+        told = [f"- `{place}`: {why}" for place, why in found.unreadable]
+        yield "\n".join([f"Damaged and left out: {count(len(told), 'run')}.", "", *told])
 
 
 def _comparison(comparison: Comparison) -> str:

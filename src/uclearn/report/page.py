@@ -88,6 +88,7 @@ def _subtitle(found: Collection, compared: Sequence[Comparison]) -> str:
         count(len(found.complete), "complete run"),
         count(len(groups), "group") + " of equal settings",
         f"{len(found.incomplete)} not complete" if found.incomplete else "",
+        f"{len(found.unreadable)} damaged and left out" if found.unreadable else "",
         f"uclearn {listing(versions)}" if versions else "",
     ]
     return " · ".join(part for part in parts if part)

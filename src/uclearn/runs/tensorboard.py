@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from uclearn.errors import UclearnError
-from uclearn.storage.records import Run, find_runs, read_run
+from uclearn.storage.records import Run, read_runs
+
+_log = logging.getLogger("uclearn")
 
 
 class MissingTensorBoardError(UclearnError, ImportError):
@@ -28,9 +31,11 @@ def export(folders: Sequence[Path], logs: Path) -> list[Path]:
         ) from error
     written = []
     for top in folders:
-        for folder in find_runs(top):
-            run = read_run(folder)
-            log = logs / folder.relative_to(top)
+        sound, damaged = read_runs(top)
+        for place, why in damaged:
+            _log.warning("Left out, since it is damaged: %s: %s", place, why)
+        for run in sound:
+            log = logs / run.folder.relative_to(top)
             writer: Any = SummaryWriter(str(log))
             for name, value, step in scalars(run):
                 writer.add_scalar(name, value, step, walltime=0)

@@ -185,6 +185,11 @@ def read_jsonl(path: Path) -> list[dict[str, object]]:
     return [_parse(line, number, path) for number, line in enumerate(read_lines(path), start=1)]
 
 
+def ends_whole(path: Path) -> bool:
+    """Whether the file `path` ends with a whole line, or is empty."""
+    return _read(path)[-1:] in (b"", b"\n")
+
+
 def truncate_lines(path: Path, count: int) -> None:
     """Keep the first `count` lines of the file `path` (made if absent) and drop the rest."""
     with _locked(path, "shorten") as descriptor:

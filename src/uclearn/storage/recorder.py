@@ -25,12 +25,10 @@ from typing import Any, Self, TypedDict
 from uclearn.errors import DataError
 from uclearn.storage.files import (
     FolderLock,
-    append_line,
     read_lines,
     refusal,
     remove_leftovers,
     truncate_lines,
-    write_json,
 )
 from uclearn.storage.records import (
     CONFIG_NAME,
@@ -44,6 +42,7 @@ from uclearn.storage.records import (
     read_document,
     read_summary,
 )
+from uclearn.storage.sealed import append_sealed, write_sealed
 
 
 class RunRecorder:
@@ -69,7 +68,7 @@ class RunRecorder:
                 f"`details` must not have the key {taken.pop()!r}: it is uclearn's own."
             )
         document = {"schema": SCHEMA, "event": event, **plain(details, "details")}
-        append_line(self._events, json.dumps(document, allow_nan=False), sync=True)
+        append_sealed(self._events, document)
         self.position += 1
 
     def rewind(self, position: int) -> None:
@@ -89,7 +88,8 @@ class RunRecorder:
 
     def finish(self, summary: Summary) -> None:
         """Record the outcome. The run is then complete."""
-        write_json(self.folder / SUMMARY_NAME, summary.to_document())
+        document = {**summary.to_document(), "events": self.position}
+        write_sealed(self.folder / SUMMARY_NAME, document)
         self.summary = summary
 
     def close(self) -> None:
@@ -143,7 +143,7 @@ def _prepare(folder: Path, config: Document) -> None:
                 "another folder."
             )
     about = {"config": config, "environment": environment()}
-    write_json(path, {"format": FORMAT, "schema": SCHEMA, **about})
+    write_sealed(path, {"format": FORMAT, "schema": SCHEMA, **about})
 
 
 def _differences(there: Any, wanted: Any, place: str) -> list[str]:

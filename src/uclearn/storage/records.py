@@ -9,10 +9,10 @@ A run is a folder (`recorder` writes it):
     .lock            held by the process that writes (see `files.FolderLock`)
 
 Every document (a configuration, an event, a summary) carries the number of the schema it was
-written by; a newer one is refused. A setting that is added later gets the value that runs had
-before it as its default, and an entry in `ADDED_LATER`: with that value it is left out of what is
-written. So a run of today is spelled as one of then, has the same fingerprint and folder, and goes
-on with its checkpoint.
+written by and its checksum; a newer or a damaged one is refused. A setting that is added later gets
+the value that runs had before it as its default, and an entry in `ADDED_LATER`: with that value it
+is left out of what is written. So a run of today is spelled as one of then, has the same
+fingerprint and folder, and goes on with its checkpoint.
 """
 
 import math
@@ -20,15 +20,14 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any, Self, TypeAlias
+from typing import Any, Self
 
-from uclearn.errors import DataError
-from uclearn.storage.files import read_json, read_jsonl
+from uclearn.errors import DataError, UclearnError
+from uclearn.storage.files import ends_whole
+from uclearn.storage.sealed import Document, read_sealed, read_sealed_lines
 
-Document: TypeAlias = dict[str, Any]
-"""A JSON object."""
-
-SCHEMA = 1
+SCHEMA = 2
+"""From 2 on every document and every line carries a checksum (see `sealed`)."""
 
 ADDED_LATER: dict[str, dict[str, Any]] = {
     "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
@@ -170,7 +169,8 @@ def read_run(folder: Path) -> Run:
 
     A folder that holds only summary.json will do: it repeats the configuration.
     """
-    summary = read_summary(folder)
+    outcome = read_document(folder / SUMMARY_NAME)
+    summary = None if outcome is None else _summary(outcome, folder)
     begun = read_document(folder / CONFIG_NAME)
     if begun is None:
         if summary is None:
@@ -178,24 +178,41 @@ def read_run(folder: Path) -> Run:
                 f"{folder} holds no run: neither {CONFIG_NAME} nor {SUMMARY_NAME} is there."
             )
         begun = {"config": summary.config, "environment": {}}
-    events = _read_events(folder / EVENTS_NAME)
+    events = _read_events(folder / EVENTS_NAME, outcome)
     return Run(folder, begun["config"], begun["environment"], events, summary)
+
+
+def read_runs(folder: Path) -> tuple[list[Run], list[tuple[Path, str]]]:
+    """All runs at or below `folder`, and the places of damaged ones with what is wrong there."""
+    sound, damaged = [], []
+    for place in find_runs(folder):
+        try:
+            sound.append(read_run(place))
+        except UclearnError as error:
+            damaged.append((place, str(error)))
+    return sound, damaged
 
 
 def read_summary(folder: Path) -> Summary | None:
     """The outcome of the run in `folder`; None if it is not complete."""
-    path = folder / SUMMARY_NAME
-    document = read_document(path)
-    return None if document is None else Summary.from_document(document, str(path))
+    document = read_document(folder / SUMMARY_NAME)
+    return None if document is None else _summary(document, folder)
+
+
+def _summary(document: Document, folder: Path) -> Summary:
+    return Summary.from_document(document, str(folder / SUMMARY_NAME))
 
 
 def read_document(path: Path) -> Document | None:
     """What the JSON file `path` of a run holds; None if there is none."""
     if not path.exists():
         return None
-    document = read_json(path)
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise DataError(f"{path} was not written by uclearn. Choose another folder.")
+    document = read_sealed(path)
+    if document.get("format") != FORMAT:
+        raise DataError(
+            f"{path} was not written by uclearn, or is damaged. Choose another folder, or restore "
+            "the file."
+        )
     return check_schema(document, str(path))
 
 
@@ -211,16 +228,32 @@ def find_runs(folder: Path) -> list[Path]:
     for place, subfolders, files in os.walk(folder):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         candidates = [Path(place, name) for name in (CONFIG_NAME, SUMMARY_NAME) if name in files]
-        if any(FORMAT.encode() in path.read_bytes() for path in candidates):
+        if any(_is_ours(path.read_bytes()) for path in candidates):
             found.append(Path(place))
     return sorted(found)
 
 
-def _read_events(path: Path) -> list[Document]:
+def _is_ours(data: bytes) -> bool:
+    """By more than one mark: with a single one, one damaged byte would hide a run."""
+    return any(mark in data for mark in _MARKS)
+
+
+_MARKS = (FORMAT.encode(), b'"accuracy_matrix"', b'"parameters_kept"', b'"git_commit"')
+
+
+def _read_events(path: Path, outcome: Document | None) -> list[Document]:
     if not path.exists():
         return []
-    lines = enumerate(read_jsonl(path), start=1)
-    return [check_schema(event, f"Line {number} of {path}") for number, event in lines]
+    if outcome is not None and not ends_whole(path):  # the summary was written after the last line
+        raise DataError(f"The last line of {path} is damaged, though the run was complete.")
+    lines = read_sealed_lines(path)
+    expected = len(lines) if outcome is None else outcome.get("events", len(lines))
+    if len(lines) != expected:
+        raise DataError(
+            f"{path} is damaged: {len(lines)} of {expected} lines of a complete run are there."
+        )
+    numbered = enumerate(lines, start=1)
+    return [check_schema(event, f"Line {number} of {path}") for number, event in numbered]
 
 
 def _check_fraction(name: str, value: float | None, *, lowest: int) -> None:

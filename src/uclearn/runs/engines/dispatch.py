@@ -15,8 +15,9 @@ from typing import Generic, Literal, Protocol, TypeVar
 from uclearn.errors import UclearnError
 from uclearn.runs.engines import JobListener
 from uclearn.runs.job import Job, State
-from uclearn.storage.files import FolderBusyError, FolderLock, read_jsonl
+from uclearn.storage.files import FolderBusyError, FolderLock
 from uclearn.storage.records import EVENTS_NAME
+from uclearn.storage.sealed import read_sealed_lines
 from uclearn.tasks.sources.dataset import data_folder
 
 RETRIES = 3
@@ -165,7 +166,7 @@ def located(job: Job) -> Job:
 
 def _recorded(folder: Path) -> list[dict[str, object]]:
     try:
-        return read_jsonl(folder / EVENTS_NAME)
+        return read_sealed_lines(folder / EVENTS_NAME)
     except UclearnError:  # not begun yet, or written this very moment; news can wait
         return []
 
