@@ -11,9 +11,9 @@ Worked out exactly for 50 to 200 examples, an interval of 95 % holds the true dr
 next to nothing changes) to 100 % of all cases. An accuracy by itself has Wilson's interval.
 
 Whether the true drop exceeds a limit m is tested by Tango's score (Statistics in Medicine 17,
-1998), made for matched proportions and a margin: with q the most likely share of gained examples if the
-drop were m, and one example given to chance, without which the test of few examples would be wrong
-up to twice as often as it promises,
+1998), made for matched proportions and a margin: with q the most likely share of gained examples if
+the drop were m, and one example given to chance, without which the test of few examples would be
+wrong up to twice as often as it promises,
 
     z = (b - c - 1 - n m) / sqrt(n (2 q + m (1 - m)))
 
