@@ -23,7 +23,7 @@ from uclearn.live.learner import Learner
 from uclearn.methods.registry import METHODS
 from uclearn.networks import MultiHead, mlp
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, load_latest, previous_of
-from uclearn.storage.files import FolderBusyError, FolderLock, StorageError
+from uclearn.storage.files import FolderBusyError, FolderLock, StorageError, aside_of
 from uclearn.storage.sealed import read_sealed
 
 
@@ -155,6 +155,16 @@ def test_no_file_is_a_pickle(tmp_path: Path) -> None:
     assert names == {MARKER_NAME, CHECKPOINT_NAME, JOURNAL_NAME, ".lock"}
     assert safetensors.torch.load_file(tmp_path / CHECKPOINT_NAME)
     assert read_sealed(tmp_path / MARKER_NAME) == {"format": "uclearn.learner", "version": 2}
+
+
+def test_what_a_killed_process_left_aside_is_swept_at_the_next_save(tmp_path: Path) -> None:
+    first = learner()
+    first.learn(month(0), "january")
+    first.save(tmp_path)
+    left = aside_of(tmp_path / CHECKPOINT_NAME)
+    left.touch()
+    first.save(tmp_path)
+    assert not left.exists()
 
 
 def test_a_folder_of_a_newer_version_is_refused_and_left_alone(tmp_path: Path) -> None:

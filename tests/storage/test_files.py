@@ -173,6 +173,14 @@ def test_leftovers_of_one_file_are_removed_and_no_others(tmp_path: Path) -> None
     assert sorted(tmp_path.iterdir()) == sorted([path, other])
 
 
+def test_a_folder_is_swept_of_leftovers_and_of_nothing_else(tmp_path: Path) -> None:
+    kept = [tmp_path / name for name in ("a.json", ".hidden.tmp", ".lock", "b.tmp")]
+    for path in (*kept, files.aside_of(tmp_path / "checkpoint.safetensors")):
+        path.touch()
+    files.sweep(tmp_path)
+    assert sorted(tmp_path.iterdir()) == sorted(kept)
+
+
 def test_the_new_file_has_the_permissions_of_any_new_file(tmp_path: Path) -> None:
     (tmp_path / "ordinary").touch()
     write_bytes(tmp_path / "file", b"")

@@ -28,6 +28,7 @@ from uclearn.storage.checkpoint import save as save_state
 from uclearn.storage.files import (
     FolderLock,
     refusal,
+    sweep,
 )
 from uclearn.storage.sealed import append_sealed, read_sealed, read_sealed_lines, write_sealed
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
@@ -87,6 +88,7 @@ def save(learner: Learner, folder: Path) -> None:
 
 def write(learner: Learner, folder: Path) -> None:
     """As `save`, by whoever holds the lock."""
+    sweep(folder)
     check_version(folder)
     if has_checkpoint(folder):
         _refuse_to_replace(learner._continues.get(folder.resolve()), folder)

@@ -19,6 +19,7 @@ import errno
 import fcntl
 import json
 import os
+import re
 import secrets
 import socket
 from collections.abc import Iterable, Iterator
@@ -112,7 +113,20 @@ def aside_of(path: Path) -> Path:
 
 def remove_leftovers(path: Path) -> None:
     """Delete what killed processes left aside of `path`. For the only writer of that file."""
-    for leftover in path.parent.glob(f".{escape(path.name)}.*.tmp"):
+    _delete(path.parent.glob(f".{escape(path.name)}.*.tmp"))
+
+
+def sweep(folder: Path) -> None:
+    """Delete what killed processes left aside of any file in `folder`. For whoever holds its
+    lock."""
+    _delete(each for each in folder.glob(".*.tmp") if _ASIDE.fullmatch(each.name))
+
+
+_ASIDE = re.compile(r"\..+\.[0-9a-f]{8}\.tmp")
+
+
+def _delete(leftovers: Iterable[Path]) -> None:
+    for leftover in list(leftovers):
         try:
             leftover.unlink(missing_ok=True)
         except OSError as error:

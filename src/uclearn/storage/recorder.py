@@ -27,7 +27,7 @@ from uclearn.storage.files import (
     FolderLock,
     read_lines,
     refusal,
-    remove_leftovers,
+    sweep,
     truncate_lines,
 )
 from uclearn.storage.records import (
@@ -125,8 +125,7 @@ def open_run(folder: Path, config: Mapping[str, Any], message: str) -> RunRecord
 
 
 def _prepare(folder: Path, config: Document) -> None:
-    for name in (CONFIG_NAME, SUMMARY_NAME):
-        remove_leftovers(folder / name)
+    sweep(folder)
     path = folder / CONFIG_NAME
     begun = read_document(path)
     if begun is not None:
