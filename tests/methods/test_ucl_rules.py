@@ -89,18 +89,25 @@ def test_numbers_by_hand_are_taken_as_they_are() -> None:
     assert [group["lr"] for group in method.parameter_groups(0.001)] == [0.001, 0.02]
 
 
-@pytest.mark.parametrize("steps", [1, 30, 5000])
-def test_uncertainties_have_the_same_way_to_go_in_every_task(steps: int) -> None:
+@pytest.mark.parametrize("steps", [2000, 5000, 100_000])
+def test_uncertainties_have_the_same_way_to_go_in_every_long_task(steps: int) -> None:
     method = UCL(network(), X)
     method.task_steps = steps
     assert method.parameter_groups(0.001)[1]["lr"] * steps == pytest.approx(rules.REACH)
+
+
+@pytest.mark.parametrize("steps", [1, 30, 900])
+def test_in_a_short_task_chance_takes_them_no_further_than_in_any_other(steps: int) -> None:
+    method = UCL(network(), X)
+    method.task_steps = steps
+    assert method.parameter_groups(0.001)[1]["lr"] * steps**0.5 == pytest.approx(rules.WANDER)
 
 
 def test_a_loop_that_does_not_say_its_steps_has_those_of_the_task_before() -> None:
     method = UCL(network(), X)
 
     def steps() -> float:
-        return rules.REACH / float(method.parameter_groups(0.001)[1]["lr"])
+        return (rules.WANDER / float(method.parameter_groups(0.001)[1]["lr"])) ** 2
 
     assert steps() == pytest.approx(rules.STEPS)
     a_task(method, 4)

@@ -108,8 +108,8 @@ class UCL(DrawsWeights):
             the noise.
         alpha: weight of eq. (4) towards the initial means while the first task is learned.
         lr_sigma: learning rate of the uncertainties; None: that of the means; by rule 10 / steps of
-            a task: a loop of your own says them (`method.task_steps = epochs * len(loader)`), else
-            they are taken from the task before.
+            a task, at most 0.3 / sqrt(steps): a loop of your own says them (`method.task_steps =
+            epochs * len(loader)`), else they are taken from the task before.
         sampling: `"local"` (fresh noise for each example, cheaper, often better) or `"weight"`
             (the paper's: one draw of the weights per batch).
         noisy_bias: biases have an uncertainty too (the paper's count of parameters has them).

@@ -3,7 +3,10 @@
 With Adam a step moves rho by about `lr_sigma`, whatever the gradient, so a node's log sigma can go
 `lr_sigma * steps` at most in a task. That way must not depend on how long a task is trained:
 
-    lr_sigma = REACH / steps of a task
+    lr_sigma = REACH / steps of a task, but at most WANDER / sqrt(steps)
+
+The gradients of sigma are mostly noise, and noise alone takes log sigma about lr_sigma sqrt(steps)
+to either side: in a task of a few dozen steps the first would be an earthquake, not a way.
 
 Noise is measured by what it disturbs, so that finished weights keep what they know:
 
@@ -51,6 +54,7 @@ from uclearn.gaussian.convert import initial_sigma
 Auto = Literal["auto"]
 
 REACH = 10.0
+WANDER = 0.3
 NOISE = 0.1
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""
@@ -78,12 +82,13 @@ def sigma_by_rule(layer: GaussianLayer, noise: float = NOISE) -> float:
 
 
 def lr_sigma_by_rule(steps: int | None) -> float:
-    """`REACH / steps`.
+    """`REACH / steps`, at most `WANDER / sqrt(steps)`.
 
-    >>> lr_sigma_by_rule(200)
-    0.05
+    >>> lr_sigma_by_rule(10_000), lr_sigma_by_rule(100)
+    (0.001, 0.03)
     """
-    return REACH / (steps or STEPS)
+    steps = steps or STEPS
+    return min(REACH / steps, WANDER / math.sqrt(steps))
 
 
 def evidence(strength: Tensor) -> Tensor:
