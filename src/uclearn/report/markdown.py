@@ -5,7 +5,7 @@ heading of its own if it has one: what was asked and how it was run, in words; a
 the runs. A folder that is called like a stage of the reproduction begins with what that says.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from statistics import fmean
 
