@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import nn
 
-from uclearn.networks import MultiHead, cifar_network, mlp, omniglot_network
+from uclearn.networks import MultiHead, cifar_network, mlp, omniglot_network, picture_network
 
 
 def test_weights_are_uniform_with_variance_two_over_fan_in_and_biases_zero() -> None:
@@ -45,3 +45,16 @@ def test_pictures_end_in_the_features_that_heads_read(
 ) -> None:
     assert network.trunk(torch.zeros(2, *image)).shape == (2, features)
     assert network.features == features
+
+
+@pytest.mark.parametrize("kind", ["conv", "resnet"])
+@pytest.mark.parametrize("shape", [(1, 4, 4), (3, 32, 32), (3, 9, 20)])
+def test_pictures_of_any_shape_have_a_network(kind: str, shape: tuple[int, ...]) -> None:
+    one = picture_network(kind, shape, 5, seed=1)
+    assert one(torch.zeros(2, *shape)).shape == (2, 5)
+    many = picture_network(kind, shape, None)
+    assert isinstance(many, MultiHead)
+    many.add_head(3)
+    assert many(torch.zeros(2, *shape), task=0).shape == (2, 3)
+    again = picture_network(kind, shape, 5, seed=1)
+    assert all(torch.equal(a, b) for a, b in zip(one.parameters(), again.parameters(), strict=True))

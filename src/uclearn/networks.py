@@ -207,6 +207,55 @@ def omniglot_network(*, seed: int = 0) -> MultiHead:
     return MultiHead(_drawn(_convolutions((1, 64, 64)), seed), 64 * 4 * 4, seed)
 
 
+class Residual(nn.Module):
+    """Two convolutions beside a shortcut, added; `stride` 2 halves the picture."""
+
+    def __init__(self, before: int, after: int, stride: int = 1) -> None:
+        super().__init__()
+        self.path = nn.Sequential(
+            nn.Conv2d(before, after, 3, stride, padding=1),
+            nn.ReLU(),
+            nn.Conv2d(after, after, 3, padding=1),
+        )
+        alike = before == after and stride == 1
+        self.shortcut = nn.Identity() if alike else nn.Conv2d(before, after, 1, stride)
+        self.last = nn.ReLU()
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, after, height / stride, width / stride)."""
+        output: Tensor = self.last(self.path(x) + self.shortcut(x))
+        return output
+
+
+def picture_network(
+    kind: str, shape: Sequence[int], outputs: int | None, *, seed: int = 0
+) -> nn.Module:
+    """For pictures of any (channels, height, width): `conv`, up to three blocks of two
+    convolutions as in `cifar_network` and a dense layer, or `resnet`, three residual blocks.
+
+    `outputs=None` gives a trunk with a head for each task.
+
+    >>> picture_network("conv", (1, 12, 20), 4)(torch.zeros(2, 1, 12, 20)).shape
+    torch.Size([2, 4])
+    """
+    channels, height, width = shape
+    if kind == "resnet":
+        layers: list[nn.Module] = [nn.Conv2d(channels, 32, 3, padding=1), nn.ReLU()]
+        layers += [Residual(32, 32), Residual(32, 64, 2), Residual(64, 128, 2)]
+        layers += [nn.AdaptiveAvgPool2d(1), nn.Flatten()]
+        features = 128
+    else:
+        halvings = max(1, min(3, int(math.log2(max(min(height, width), 2))) - 1))
+        layers = _convolutions((channels, 32, 64, 128)[: halvings + 1], padding=1)
+        last, cut = (32, 64, 128)[halvings - 1], 2**halvings
+        features = 256
+        layers += [nn.Linear(last * (height // cut) * (width // cut), features), nn.ReLU()]
+    if outputs is not None:
+        layers.append(nn.Linear(features, outputs))
+    trunk = _drawn(layers, seed)
+    return trunk if outputs is not None else MultiHead(trunk, features, seed)
+
+
 def _convolutions(
     channels: Sequence[int], padding: int = 0, dropout: float = 0.0
 ) -> list[nn.Module]:

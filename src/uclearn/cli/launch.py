@@ -16,6 +16,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from uclearn.cli.options import Mode
+from uclearn.cli.own import changed_data
 from uclearn.cli.tables import table_of
 from uclearn.measures.capacity import concerns, layers_of
 from uclearn.ranks import present
@@ -64,6 +65,9 @@ class Launch:
 
     def make(self, configs: Iterable[Configuration], title: str = "") -> None:
         """Make the runs, show a table of all that there are by now, and leave with an exit code."""
+        configs = list(configs)
+        if note := changed_data(self.out, configs):
+            typer.echo(note, err=True)
         self.finish([self.job(config) for config in configs], title)
 
     def finish(self, jobs: Sequence[Job], title: str = "") -> None:

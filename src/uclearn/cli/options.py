@@ -83,7 +83,9 @@ class Command(TyperCommand):
 DEFAULT_BENCHMARK = "permuted-digits"
 DEFAULT_OUT = Path("runs")
 
-Benchmark: TypeAlias = Annotated[str, one_of("benchmarks", "What to learn: {benchmarks}.")]
+Benchmark: TypeAlias = Annotated[
+    str, one_of("benchmarks", "What to learn: {benchmarks}, or the path of data of your own.")
+]
 Preset: TypeAlias = Annotated[
     str | None,
     typer.Option(

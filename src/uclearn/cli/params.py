@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.own import Own
 from uclearn.cli.printing import print_json, print_table
 from uclearn.errors import SettingError
 
@@ -23,6 +24,8 @@ def params(
     ] = None,
     ranks: Annotated[int, typer.Option(min=1, help="Processes that learn one model together.")] = 1,
     json: options.Json = False,
+    *,
+    own: Own,
 ) -> None:
     """Count what each method has to keep in memory, beside the paper's Table 1.
 
@@ -32,7 +35,8 @@ def params(
     from uclearn.paper.numbers import PARAMETERS
     from uclearn.runs.params import BYTES, parameter_table
 
-    rows = parameter_table(benchmark, None if hidden is None else _widths(hidden))
+    subject = own.subject(benchmark, {})
+    rows = parameter_table(subject, None if hidden is None else _widths(hidden))
     thousands = PARAMETERS.get(benchmark.removesuffix("-large"), {}) if hidden is None else {}
     if json:
         print_json(

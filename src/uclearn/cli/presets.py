@@ -6,6 +6,7 @@ from __future__ import annotations
 from json import dumps
 
 from uclearn.cli import options
+from uclearn.cli.own import Own
 from uclearn.cli.printing import print_json, print_table
 
 _NO_DATA = "comes with the package"
@@ -16,6 +17,8 @@ def presets(
     method: options.Method = None,
     preset: options.Preset = None,
     json: options.Json = False,
+    *,
+    own: Own,
 ) -> None:
     """Show all settings of a method on a benchmark, and where each value comes from.
 
@@ -25,9 +28,10 @@ def presets(
     from uclearn.runs.supervised import preset as sourced
 
     name, which = method or "ucl", preset or "default"
-    document = resolve(benchmark, name, preset=which).model_dump(mode="json")
+    subject = own.subject(benchmark, changed := {})
+    document = resolve(subject, name, preset=which, overrides=changed).model_dump(mode="json")
     values = {**document, **document["settings"]}
-    sources = {key: source for key, (_, source) in sourced(benchmark, name, which).items()}
+    sources = {key: source for key, (_, source) in sourced(subject, name, which).items()}
     rows = []
     for key in settable(name):
         group, _, setting = key.partition(".")

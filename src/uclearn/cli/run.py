@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.own import Own
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
@@ -19,12 +20,14 @@ def run(
         str | None,
         options.one_of(
             "benchmarks",
-            "What to learn: {benchmarks}. Default: permuted-digits, which needs no download.",
+            "What to learn: {benchmarks}, or the path of data of your own. Default: "
+            "permuted-digits, which needs no download.",
         ),
     ] = None,
     method: options.Method = None,
     seeds: options.Seeds = 1,
     *,
+    own: Own,
     chosen: options.Chosen,
     making: options.Making,
 ) -> None:
@@ -41,7 +44,8 @@ def run(
     launch = making.launch()
     stored = chosen.config
     if stored is not None and stored.suffix == ".json":
-        if benchmark or method or seeds > 1 or chosen != options.Chosen(config=stored):
+        others = (own, chosen) != (Own(), options.Chosen(config=stored))
+        if benchmark or method or seeds > 1 or others:
             raise SettingError(f"{stored} says everything about its run; leave the other options.")
         launch.make([_stored(stored)])
         return
@@ -50,9 +54,9 @@ def run(
     method = options.taken(settings, "method", method)
     preset = options.taken(settings, "preset", chosen.preset) or "default"
     methods = [method or "ucl"] if method or named else ["ucl", "finetuning"]
-    named = named or options.DEFAULT_BENCHMARK
+    subject = own.subject(named or options.DEFAULT_BENCHMARK, settings)
     launch.make(
-        resolve(named, each, preset=preset, seed=seed, overrides=settings, methods=methods)
+        resolve(subject, each, preset=preset, seed=seed, overrides=settings, methods=methods)
         for each in methods
         for seed in range(seeds)
     )
@@ -80,6 +84,7 @@ def compare(
     ] = "all",
     seeds: options.Seeds = 3,
     *,
+    own: Own,
     chosen: options.Chosen,
     making: options.MakingAnywhere,
 ) -> None:
@@ -99,8 +104,9 @@ def compare(
     tuned = options.taken(settings, "method", None)
     if tuned is not None and tuned not in names:
         raise SettingError(f"The file is for `method` {tuned}, which is not compared: name it too.")
+    subject = own.subject(benchmark, settings)
     launch.make(
-        resolve(benchmark, name, preset=preset, seed=seed, overrides=settings, methods=names)
+        resolve(subject, name, preset=preset, seed=seed, overrides=settings, methods=names)
         for seed in range(seeds)
         for name in names
     )
@@ -110,6 +116,7 @@ def ablate(
     benchmark: options.Benchmark,
     seeds: options.Seeds = 3,
     *,
+    own: Own,
     chosen: options.Chosen,
     making: options.Making,
 ) -> None:
@@ -125,9 +132,10 @@ def ablate(
     launch = making.launch()
     settings = chosen.gathered()
     preset = options.taken(settings, "preset", chosen.preset) or "default"
+    subject = own.subject(benchmark, settings)
     configs = [
-        resolve(benchmark, "ucl", preset=preset, seed=seed, overrides={**settings, **without})
+        resolve(subject, "ucl", preset=preset, seed=seed, overrides={**settings, **without})
         for seed in range(seeds)
         for without in ablations()
     ]
-    launch.make(configs, f"ablation, {benchmark}")
+    launch.make(configs, f"ablation, {configs[0].benchmark}")

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.own import Own
 from uclearn.cli.printing import print_json, print_table
 
 if TYPE_CHECKING:
     from uclearn.runs.sweep import Judged
+    from uclearn.tasks.benchmarks import Named
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,15 @@ class Searching:
     settings: options.Set = None
     config: options.Config = None
 
-    def gathered(self, benchmark: str, method: str | None) -> tuple[str, str, dict[str, Any]]:
-        """The method, the preset, and settings by dotted key."""
+    def gathered(
+        self, benchmark: str, method: str | None, own: Own
+    ) -> tuple[Named, str, str, dict[str, Any]]:
+        """What is learned, the method, the preset, and settings by dotted key."""
         chosen = options.gathered(self.config, self.settings, plan__epochs=self.epochs)
         options.taken(chosen, "benchmark", benchmark)
         method = options.taken(chosen, "method", method) or "ucl"
-        return method, options.taken(chosen, "preset", self.preset) or "default", chosen
+        preset = options.taken(chosen, "preset", self.preset) or "default"
+        return own.subject(benchmark, chosen), method, preset, chosen
 
 
 def sweep(
@@ -68,6 +73,7 @@ def sweep(
         ),
     ] = False,
     *,
+    own: Own,
     searching: Searching,
     making: Sweeping,
 ) -> None:
@@ -79,16 +85,16 @@ def sweep(
     from uclearn.runs import sweep as tuning
 
     launch = making.launch()
-    method, preset, chosen = searching.gathered(benchmark, method)
-    values = dict(tuning.paper_grid(benchmark, method)) if paper_grid else {}
+    subject, method, preset, chosen = searching.gathered(benchmark, method, own)
+    values = dict(tuning.paper_grid(subject, method)) if paper_grid else {}
     values |= tuning.parse_grid(grid or [])
     tried = tuning.candidates(
-        benchmark,
+        subject,
         method,
         values,
         preset=preset,
         seeds=searching.seeds,
-        tasks=None if all_tasks else tasks or first_tasks(benchmark),
+        tasks=None if all_tasks else tasks or first_tasks(subject),
         overrides=chosen,
     )
     results = launch.results([launch.job(each) for one in tried for each in one.configs])
@@ -96,7 +102,7 @@ def sweep(
     leave(results)
 
 
-def first_tasks(benchmark: str) -> int:
+def first_tasks(benchmark: Named) -> int:
     """So many tasks are judged by unless it is said otherwise."""
     from uclearn.runs.sweep import FIRST_TASKS
     from uclearn.tasks.benchmarks import benchmark as described

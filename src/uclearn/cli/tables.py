@@ -22,7 +22,6 @@ from uclearn.report.rewards import (
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
-from uclearn.tasks.benchmarks import benchmark
 
 Group = Sequence[Result]
 """Runs that differ in nothing but the seed."""
@@ -99,8 +98,7 @@ def _printed(group: Group) -> str:
     number = published(config.benchmark, config.method)
     if number is None or number.accuracy is None:
         return ""
-    tasks = config.tasks or benchmark(config.benchmark).tasks
-    star = "*" if departures(config.document(), tasks, number) else ""
+    star = "*" if departures(config.document(), config.task_count(), number) else ""
     return f"{100 * number.accuracy:.1f}{star}"
 
 

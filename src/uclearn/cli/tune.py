@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.own import Own
 from uclearn.cli.printing import print_json, print_table
 from uclearn.cli.sweep import FirstTasks, Searching, first_tasks, percent
 
@@ -49,6 +50,7 @@ def tune(
     ] = True,
     tasks: FirstTasks = None,
     *,
+    own: Own,
     searching: Searching,
     out: options.Out = Path("tuning"),
     data: options.DataFolder = None,
@@ -70,13 +72,13 @@ def tune(
     from uclearn.runs.tune import tune as search
 
     mode = options.mode(quiet, json)
-    method, preset, chosen = searching.gathered(benchmark, method)
+    subject, method, preset, chosen = searching.gathered(benchmark, method, own)
     tuning = Tuning(
-        benchmark,
+        subject,
         method,
         parse_space(space or []),
         preset=preset,
-        tasks=tasks or first_tasks(benchmark),
+        tasks=tasks or first_tasks(subject),
         seeds=searching.seeds,
         overrides=chosen,
     )
@@ -106,6 +108,7 @@ def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) ->
     from uclearn.errors import SettingError
     from uclearn.runs.resolve import preset_text
     from uclearn.storage.files import write_text
+    from uclearn.tasks.benchmarks import benchmark
 
     best = tried[0]
     if best.state != "complete":
@@ -117,10 +120,9 @@ def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) ->
         f"{tuning.tasks} tasks, the best of {complete} trials ({len(tried)} begun)."
     )
     settings = {**tuning.overrides, **best.values}
-    path = out / f"{tuning.benchmark}-{tuning.method}.toml"
-    write_text(
-        path, preset_text(tuning.benchmark, tuning.method, tuning.preset, settings, [remark])
-    )
+    path = out / f"{benchmark(tuning.benchmark).name}-{tuning.method}.toml"
+    text = preset_text(tuning.benchmark, tuning.method, tuning.preset, settings, [remark])
+    write_text(path, text)
     if mode == "live":
         typer.echo(f"The best is written to {path}: uclearn run --config {path}")
 

@@ -47,6 +47,12 @@ def data_of(config: Config) -> Config:
     return data if isinstance(data, Mapping) else {}
 
 
+def source_of(config: Config) -> Config:
+    """Where data of one's own come from; empty for a benchmark that everybody knows."""
+    source = config.get("source")
+    return source if isinstance(source, Mapping) else {}
+
+
 def changed_in(config: Config) -> list[str]:
     """What was set apart from the preset, as `key=value`; none if the run does not say."""
     return [str(entry) for entry in config.get("changed") or ()]
@@ -54,12 +60,16 @@ def changed_in(config: Config) -> list[str]:
 
 def without_seed(config: Config) -> dict[str, Any]:
     """All that makes two runs repetitions of one experiment: everything but seeds, at any depth,
-    and but the note of what differs from the preset, which repeats what is said elsewhere.
+    but the note of what differs from the preset, which repeats what is said elsewhere, and but the
+    place where data of one's own lie, whose fingerprint says which they are.
 
     >>> without_seed({"seed": 3, "plan": {"seed": 3, "epochs": 2}, "changed": ["plan.epochs=2"]})
     {'plan': {'epochs': 2}}
     """
-    return {key: value for key, value in _without_seeds(config).items() if key != "changed"}
+    found = {key: value for key, value in _without_seeds(config).items() if key != "changed"}
+    if source := source_of(config):
+        found["source"] = {**source, "asked": {**source["asked"], "path": ""}}
+    return found
 
 
 def _without_seeds(config: Config) -> dict[str, Any]:

@@ -243,6 +243,10 @@ class Configuration(Settings):
                 home[part] = without_later_defaults(part, home[part])
         return document
 
+    def content(self) -> dict[str, Any]:
+        """The part of it that its fingerprint stands for."""
+        return self.document()
+
     def to_json(self) -> str:
         """On one line, the keys in order."""
         return json.dumps(self.document(), sort_keys=True)
@@ -267,7 +271,7 @@ class Configuration(Settings):
     def fingerprint(self, *, with_seed: bool = True) -> str:
         """Ten hexadecimal digits that stand for everything but the note of what was changed."""
         left_out = {"changed"} if with_seed else {"changed", "seed"}
-        content = {key: value for key, value in self.document().items() if key not in left_out}
+        content = {key: value for key, value in self.content().items() if key not in left_out}
         text = json.dumps(content, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:10]
 
@@ -315,7 +319,7 @@ class Kind(Generic[Config]):
     config: type[Config]
     groups: Callable[[], Mapping[str, type[Settings] | None]]
     """Groups of settings in the order in which they are shown; None: here are the method's own."""
-    preset: Callable[[str, str, str], Values]
+    preset: Callable[[Any, str, str], Values]
     """(benchmark, method, preset) -> by dotted key what the preset says, with sources."""
     default_preset: str
     shrink: Callable[[Document, float], None]

@@ -27,7 +27,7 @@ from uclearn.runs.prepare import make_network, prepare
 from uclearn.runs.resolve import resolve
 from uclearn.runs.supervised import NetworkSettings, RunConfig, check_network
 from uclearn.tasks import Data, DataLike, Task, TaskSequence, iterate
-from uclearn.tasks.benchmarks import benchmark
+from uclearn.tasks.benchmarks import Named, benchmark
 from uclearn.training.loop import TaskLoop, train_step
 from uclearn.training.plan import Plan
 
@@ -114,11 +114,11 @@ class Count(NamedTuple):
     footprint: Footprint
 
 
-def parameter_table(name: str, hidden: Sequence[int] | None = None) -> list[Count]:
+def parameter_table(name: Named, hidden: Sequence[int] | None = None) -> list[Count]:
     """All methods on the benchmark `name`, in its last task. Needs no data.
 
     Args:
-        name: of the benchmark.
+        name: the benchmark, or its name.
         hidden: widths of hidden layers, for a network other than the benchmark's own. It is not
             built, and may be of any size.
 
@@ -144,21 +144,22 @@ def parameter_table(name: str, hidden: Sequence[int] | None = None) -> list[Coun
     return table
 
 
-def sizes_with(name: str, hidden: Sequence[int]) -> Sizes:
+def sizes_with(name: Named, hidden: Sequence[int]) -> Sizes:
     """Of the benchmark's network with other hidden layers."""
     check_network(name, NetworkSettings(hidden=tuple(hidden)))
     chosen = benchmark(name)
     return mlp_sizes(math.prod(chosen.input_shape), hidden, chosen.classes, heads=chosen.heads)
 
 
-def count(name: str, method: str, overrides: dict[str, Any] | None = None) -> Footprint:
+def count(name: Named, method: str, overrides: dict[str, Any] | None = None) -> Footprint:
     """What one method has, in the objects that it really has in and after the last task."""
     cheap = {
         f"{part}.{key}": value
         for part in parts(method)
         for key, value in facts(part).without_start.items()
     }
-    config = resolve(name, method, preset="paper", overrides={**cheap, **(overrides or {})})
+    which = "paper" if benchmark(name).source is None else "default"
+    config = resolve(name, method, preset=which, overrides={**cheap, **(overrides or {})})
     tasks = _stand_ins(name)
     model = make_network(name, config.network, tasks, seed=0)
     example = tasks[0].train.batch(torch.tensor([0, 1])).inputs
@@ -196,7 +197,7 @@ def _numbers(tensors: Iterable[object]) -> int:
     )
 
 
-def _stand_ins(name: str) -> TaskSequence:
+def _stand_ins(name: Named) -> TaskSequence:
     """The benchmark's tasks with a few random examples: as many, with as many classes."""
     chosen = benchmark(name)
     generator = torch.Generator().manual_seed(0)
@@ -205,7 +206,7 @@ def _stand_ins(name: str) -> TaskSequence:
         inputs = torch.randn(4, *chosen.input_shape, generator=generator)
         data = Data(inputs, torch.arange(4) % classes, task=index)
         tasks.append(Task(f"task {index}", index, data, test=data, classes=classes))
-    return TaskSequence(name, tasks, chosen.heads)
+    return TaskSequence(chosen.name, tasks, chosen.heads)
 
 
 _STEPS = 4

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
+from uclearn.errors import SettingError
 from uclearn.measures.accuracy import (
     average_accuracy,
     backward_transfer,
@@ -23,13 +24,14 @@ from uclearn.measures.capacity import QUANTILES
 from uclearn.methods.contract import Method
 from uclearn.methods.parts.wrapper import Wrapper, sigmas_by_layer
 from uclearn.methods.registry import build
-from uclearn.networks import mlp
+from uclearn.networks import MultiHead, has_heads, mlp, picture_network
 from uclearn.ranks import choose_device
 from uclearn.runs.config import Learned
 from uclearn.session import Journal, Observer
 from uclearn.storage.records import read_run
 from uclearn.tasks import Data, Task, TaskSequence, hold_out
-from uclearn.tasks.benchmarks import benchmark, load_tasks
+from uclearn.tasks.benchmarks import Named, benchmark, load_tasks
+from uclearn.tasks.own.function import load_function
 from uclearn.training.session import learn
 
 if TYPE_CHECKING:
@@ -37,21 +39,49 @@ if TYPE_CHECKING:
     from uclearn.runs.supervised import NetworkSettings, RunConfig
 
 
-def make_network(name: str, settings: NetworkSettings, tasks: TaskSequence, seed: int) -> nn.Module:
+def make_network(
+    name: Named, settings: NetworkSettings, tasks: TaskSequence, seed: int
+) -> nn.Module:
     """The plain network that the methods of a benchmark convert."""
     fixed = benchmark(name).network
     if fixed is not None:
         return fixed(seed)
-    return mlp(
-        math.prod(tasks.input_shape),
+    shape = tasks.input_shape
+    outputs = None if tasks.heads else tasks.classes[0] or 1
+    if settings.kind in PICTURE_NETWORKS:
+        return picture_network(settings.kind, shape, outputs, seed=seed)
+    if settings.kind != "mlp":
+        return network_by(settings.kind, shape, outputs, seed)
+    made = mlp(
+        math.prod(shape),
         settings.hidden,
-        None if tasks.heads else tasks.classes[0],
+        outputs,
         dropout=settings.dropout,
         input_dropout=settings.input_dropout,
         seed=seed,
     )
+    return made if len(shape) == 1 or settings.hidden == () else _flattening(made)
 
 
+def _flattening(network: nn.Module) -> nn.Module:
+    """The same for inputs of several dimensions."""
+    if isinstance(network, MultiHead):
+        network.trunk = _flattening(network.trunk)
+        return network
+    return nn.Sequential(nn.Flatten(), *network.children())
+
+
+def network_by(named: str, shape: tuple[int, ...], outputs: int | None, seed: int) -> nn.Module:
+    """What a function of the user's own makes: `module:function` is called with the shape of one
+    example, the number of outputs (None: it must be a `uclearn.networks.MultiHead`) and a seed."""
+    made = load_function(named, "--network")(shape, outputs, seed)
+    if not isinstance(made, nn.Module) or (outputs is None) != has_heads(made):
+        wanted = "a MultiHead, one head for each task" if outputs is None else "a torch module"
+        raise SettingError(f"`--network {named}` must return {wanted}, got {type(made).__name__}.")
+    return made
+
+
+PICTURE_NETWORKS = ("conv", "resnet")
 _JUDGED_SHARE = 0.1
 """Of a task's training data, held out to be judged by where it has no validation data."""
 
@@ -74,7 +104,7 @@ def prepare(
         device: where the method lives; built on the CPU, it is the same on all of them.
     """
     tasks = load_tasks(
-        config.benchmark,
+        config.described(),
         config.seed,
         data,
         config.tasks,
@@ -83,7 +113,7 @@ def prepare(
     )
     if config.data.judge == "validation":
         tasks = judged_by_validation(tasks, config.seed)
-    model = make_network(config.benchmark, config.network, tasks, config.seed)
+    model = make_network(config.described(), config.network, tasks, config.seed)
     example = tasks[0].train.batch(torch.tensor([0, 1])).inputs
     settings = config.keyword_arguments(tasks=len(tasks))
     return Prepared(tasks, build(config.method, model, example, settings).to(device))

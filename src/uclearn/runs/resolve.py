@@ -16,6 +16,8 @@ from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS, parts
 from uclearn.runs.config import Configuration, Document, Kind, part_settings
 from uclearn.runs.supervised import SUPERVISED
+from uclearn.tasks.benchmarks import Named
+from uclearn.tasks.benchmarks import benchmark as described
 
 Config = TypeVar("Config", bound=Configuration)
 
@@ -85,7 +87,7 @@ def read_file(path: Path) -> dict[str, Any]:
 
 
 def preset_text(
-    benchmark: str,
+    benchmark: Named,
     method: str,
     preset: str,
     settings: Mapping[str, Any],
@@ -104,7 +106,13 @@ def preset_text(
     strength = 40.0
     <BLANKLINE>
     """
-    words = {"benchmark": benchmark, "method": method, "preset": preset}
+    words: dict[str, Any] = {"method": method, "preset": preset}
+    if isinstance(benchmark, str) or benchmark.source is None:
+        words = {"benchmark": described(benchmark).name, **words}
+    else:  # where the data lie, and what was said about them
+        asked = benchmark.source.asked
+        words = {"benchmark": asked.path, **words}
+        settings = {**settings, **{f"source.{key}": value for key, value in asked.said().items()}}
     words |= {key: value for key, value in settings.items() if "." not in key}
     lines = [f"# {remark}" for remark in remarks]
     lines += [f"{key} = {_toml(value)}" for key, value in words.items()]
@@ -125,7 +133,7 @@ def _toml(value: Any) -> str:
 
 def configure(
     kind: Kind[Config],
-    benchmark: str,
+    benchmark: Named,
     method: str,
     *,
     preset: str | None = None,
@@ -138,8 +146,8 @@ def configure(
 
     Args:
         kind: of run, such as `uclearn.runs.supervised.SUPERVISED`.
-        benchmark: its name; in reinforcement learning a sequence, or ids of environments with
-            commas.
+        benchmark: its name, or `uclearn.tasks.own.source.own_data(path)`; in reinforcement learning
+            a sequence, or ids of environments with commas.
         method: such as `ucl` or `vcl+coreset`.
         preset: `best` or `paper`; None: the default of the kind.
         seed: of everything random.
@@ -166,12 +174,12 @@ resolve = partial(configure, SUPERVISED)
 
 
 def preset_document(
-    kind: Kind[Any], benchmark: str, method: str, preset: str | None = None
+    kind: Kind[Any], benchmark: Named, method: str, preset: str | None = None
 ) -> Document:
     """A whole configuration but the seed, as plain data: the preset, and defaults elsewhere."""
     which = kind.default_preset if preset is None else preset
     document: Document = {
-        "benchmark": benchmark,
+        "benchmark": benchmark if isinstance(benchmark, str) else benchmark.name,
         "method": method,
         "preset": which,
         "tasks": None,
@@ -187,6 +195,8 @@ def preset_document(
     for key, (value, _) in values.items():
         group, setting = key.split(".")
         _home(document, group)[setting] = copy.deepcopy(value)
+    if not isinstance(benchmark, str) and benchmark.source is not None:
+        document["source"] = benchmark.source.document()
     return document
 
 

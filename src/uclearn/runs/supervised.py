@@ -8,12 +8,14 @@ the program has (the digits; MAS, RWalk, LwF, joint training, replay) is ours in
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, Self
 
 from pydantic import Field, field_validator
 from pydantic import model_validator as after_validation
 
+from uclearn.choices import check_choice
 from uclearn.errors import SettingError
 from uclearn.methods.registry import parts
 from uclearn.paper import settings as published
@@ -38,8 +40,9 @@ from uclearn.runs.config import (
     settings_of,
     validated,
 )
-from uclearn.runs.prepare import learn_tasks
-from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, absent_data, benchmark
+from uclearn.runs.prepare import PICTURE_NETWORKS, learn_tasks
+from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, Named, absent_data, benchmark
+from uclearn.tasks.own.source import Source
 from uclearn.training.plan import Plan
 
 PLAN_SETTINGS = settings_of(Plan, "seed", "checkpoint_seconds")
@@ -48,6 +51,8 @@ PLAN_SETTINGS = settings_of(Plan, "seed", "checkpoint_seconds")
 class NetworkSettings(Settings):
     """The network, as far as the benchmark leaves a choice (`uclearn.runs.prepare`)."""
 
+    kind: str = "mlp"
+    """mlp, conv, resnet, or `module:function` of one's own."""
     hidden: tuple[int, ...] = ()
     """Width of each hidden layer; empty for the convolutional networks, which are fixed."""
     dropout: float = 0.0
@@ -79,11 +84,8 @@ class RunConfig(Configuration):
 
     network: NetworkSettings = NetworkSettings()
     data: DataSettings = DataSettings()
-
-    @field_validator("benchmark")
-    @classmethod
-    def _known_benchmark(cls, name: str) -> str:
-        return benchmark(name).name
+    source: Source | None = None
+    """Of data of one's own; None: the benchmark is one that everybody knows."""
 
     @field_validator("plan", mode="before")
     @classmethod
@@ -92,11 +94,37 @@ class RunConfig(Configuration):
 
     @after_validation(mode="after")
     def _makes_sense(self) -> Self:
-        _check_tasks(self.benchmark, self.tasks)
-        check_network(self.benchmark, self.network)
+        described = self.described()
+        if described.name != self.benchmark:
+            raise SettingError(
+                f"`benchmark` must be {described.name}, as its `source` says, got {self.benchmark}."
+            )
+        _check_tasks(described, self.tasks)
+        check_network(described, self.network)
         _check_plan(self.make_plan())
         self.check_method()
         return self
+
+    def described(self) -> Benchmark:
+        """What is learned."""
+        return benchmark(self.benchmark) if self.source is None else self.source.benchmark()
+
+    def document(self) -> dict[str, Any]:
+        """As it stands in config.json; only data of one's own have a source."""
+        document = super().document()
+        if self.source is None:
+            del document["source"]
+        else:
+            document["source"] = self.source.document()
+        return document
+
+    def content(self) -> dict[str, Any]:
+        """What its fingerprint stands for: wherever the data lie."""
+        content = super().content()
+        if self.source is not None:
+            said = {**content["source"]["asked"], "path": ""}
+            content["source"] = {**content["source"], "asked": said}
+        return content
 
     def kind_of_run(self) -> Kind[RunConfig]:
         """Supervised learning."""
@@ -104,7 +132,7 @@ class RunConfig(Configuration):
 
     def task_count(self) -> int:
         """How many tasks are learned."""
-        return self.tasks or benchmark(self.benchmark).tasks
+        return self.tasks or self.described().tasks
 
     def share_done(self, step: Mapping[str, Any]) -> float:
         """How much of the run is over at a `step` event, 0 to 1."""
@@ -128,7 +156,7 @@ class RunConfig(Configuration):
         return Plan(**self.plan.model_dump(), seed=self.seed, checkpoint_seconds=checkpoint_seconds)
 
 
-def check_network(name: str, settings: NetworkSettings) -> None:
+def check_network(name: Named, settings: NetworkSettings) -> None:
     """Refuse what the benchmark's network cannot be."""
     for key in ("dropout", "input_dropout"):
         share = getattr(settings, key)
@@ -137,14 +165,17 @@ def check_network(name: str, settings: NetworkSettings) -> None:
                 f"`network.{key}` must be 0 or greater and less than 1, got {share}. It is the "
                 "share of values that are set to 0 while training."
             )
-    if benchmark(name).network is not None:
+    described = benchmark(name)
+    if described.network is not None:
         if settings != NetworkSettings():
             paper = "the convolutional one of the paper's supplement"
-            which = paper if name in BENCHMARKS.ours else "its own"
+            which = paper if described.name in BENCHMARKS.ours else "its own"
             raise SettingError(
-                f"`network` must be left as it is for {name}, got {settings}. Its network is "
-                f"{which}."
+                f"`network` must be left as it is for {described.name}, got {settings}. Its "
+                f"network is {which}."
             )
+    elif settings.kind != "mlp":
+        _check_kind(described, settings)
     elif not settings.hidden or min(settings.hidden) < 1:
         raise SettingError(
             f"`network.hidden` must hold the width of at least one hidden layer, each at least 1, "
@@ -152,12 +183,26 @@ def check_network(name: str, settings: NetworkSettings) -> None:
         )
 
 
-def _check_tasks(name: str, tasks: int | None) -> None:
-    chosen = benchmark(name)
+def _check_kind(described: Benchmark, settings: NetworkSettings) -> None:
+    kind, shape = settings.kind, described.input_shape
+    if settings != NetworkSettings(kind=kind):
+        raise SettingError(
+            f"`network` must have neither widths nor dropout where it is {kind}, got {settings}."
+        )
+    if ":" not in kind:
+        check_choice("network.kind", kind, ("mlp", *PICTURE_NETWORKS), " Or module:function.")
+        if len(shape) != 3:
+            raise SettingError(
+                f"`network.kind` must be mlp for {described.name}, got {kind}. Its examples are "
+                f"no pictures, but of shape {shape}."
+            )
+
+
+def _check_tasks(chosen: Benchmark, tasks: int | None) -> None:
     if tasks is None or (tasks >= 1 and (chosen.free or tasks <= chosen.tasks)):
         return
     bound = "be at least 1" if chosen.free else f"lie between 1 and {chosen.tasks}"
-    raise SettingError(f"`tasks` must {bound} for {name}, got {tasks}.")
+    raise SettingError(f"`tasks` must {bound} for {chosen.name}, got {tasks}.")
 
 
 def _check_plan(plan: Plan) -> None:
@@ -185,11 +230,11 @@ _PUBLISHED = {
 }
 
 
-def preset(name: str, method: str, which: str = "default") -> Values:
+def preset(named: Named, method: str, which: str = "default") -> Values:
     """What a preset says, by dotted key, each value with its source.
 
     Args:
-        name: of the benchmark.
+        named: the benchmark, or its name.
         method: such as `ucl` or `vcl+coreset`.
         which: `default`, `best` or `paper`.
 
@@ -197,11 +242,14 @@ def preset(name: str, method: str, which: str = "default") -> Values:
     (0.03, 'paper, supplement 5.1.1')
     """
     check_preset(which)
-    chosen = benchmark(name)
+    chosen = benchmark(named)
+    name = chosen.name
     own, *wrappers = parts(method)
     said: Values = {}
     for part in (own, *wrappers):
         said |= announced(part, name)
+    if chosen.source is not None:
+        return _for_own(chosen.source, own, wrappers, which) | said
     if name not in BENCHMARKS.ours:
         return said | _announced(chosen, (own, *wrappers))
     if which == "default":
@@ -226,6 +274,26 @@ def _announced(chosen: Benchmark, method: Sequence[str]) -> Values:
     told = {key: (value, _ANNOUNCED) for key, value in chosen.settings.items()}
     groups = ("plan", "network", "data", *method)
     return {key: value for key, value in (hidden | told).items() if key.split(".")[0] in groups}
+
+
+_STEPS, _FEWEST, _MOST = 400, 15, 100
+_SIZED = f"{OURS}: {_STEPS} steps in a task of average length, {_FEWEST} to {_MOST} epochs"
+
+
+def _for_own(source: Source, method: str, wrappers: Sequence[str], which: str) -> Values:
+    """Data of one's own have only rules."""
+    if which != "default":
+        raise SettingError(
+            f"`preset` must be default for data of one's own, got {which}. The others hold what "
+            "was published or found for benchmarks that everybody knows."
+        )
+    values = published.default(source.name, method, wrappers)
+    batches = math.ceil(source.examples / values["plan.batch_size"][0])
+    epochs = min(max(math.ceil(_STEPS / batches), _FEWEST), _MOST)
+    values |= of("plan", _SIZED, epochs=epochs)
+    if len(source.input_shape) == 3:
+        values |= of("network", f"{OURS}: for pictures", kind="conv", hidden=())
+    return values
 
 
 _ANNOUNCED = "announced with the benchmark"
@@ -253,7 +321,7 @@ SUPERVISED = Kind(
     default_preset="default",
     shrink=shrink_epochs,
     check_method=parts,
-    absent_data=lambda config, folder: absent_data(config.benchmark, folder),
+    absent_data=lambda config, folder: absent_data(config.described(), folder),
     learn=learn_tasks,
     command="run",
     many_processes=True,

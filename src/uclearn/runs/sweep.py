@@ -20,6 +20,8 @@ from uclearn.paper.settings import GRIDS
 from uclearn.runs.grid import Result
 from uclearn.runs.resolve import parse_value, preset_document, resolve
 from uclearn.runs.supervised import SUPERVISED, RunConfig
+from uclearn.tasks.benchmarks import Named
+from uclearn.tasks.benchmarks import benchmark as described
 
 if TYPE_CHECKING:
     from optuna import Trial
@@ -44,7 +46,7 @@ Space = Mapping[str, Range | Choice]
 
 
 def default_space(
-    benchmark: str, method: str, preset: str = "default"
+    benchmark: Named, method: str, preset: str = "default"
 ) -> dict[str, Range | Choice]:
     """What is searched for a method unless it is said otherwise.
 
@@ -134,20 +136,21 @@ def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
     return {key: _listed(key, values) for key, values in _keys_and_values(texts, written)}
 
 
-def paper_grid(benchmark: str, method: str) -> Grid:
+def paper_grid(benchmark: Named, method: str) -> Grid:
     """What the authors tried on a benchmark for a method (supplement 5.1.1)."""
-    grids = GRIDS.get(benchmark, {})
+    name = described(benchmark).name
+    grids = GRIDS.get(name, {})
     if method not in grids:
-        known = ", ".join(f"{name} {own}" for name, each in GRIDS.items() for own in each)
+        known = ", ".join(f"{each} {own}" for each, grid in GRIDS.items() for own in grid)
         raise SettingError(
-            f"The paper lists no grid for {method} on {benchmark}. It does for: {known}. Give your "
+            f"The paper lists no grid for {method} on {name}. It does for: {known}. Give your "
             "own by --grid."
         )
     return grids[method]
 
 
 def candidates(
-    benchmark: str,
+    benchmark: Named,
     method: str,
     grid: Grid,
     *,

@@ -25,6 +25,8 @@ from uclearn.runs.sweep import FIRST_TASKS, Candidate, Space, candidates, defaul
 from uclearn.session import StoppedError
 from uclearn.storage.files import FolderBusyError, FolderLock
 from uclearn.storage.records import read_run
+from uclearn.tasks.benchmarks import Named
+from uclearn.tasks.benchmarks import benchmark as described
 
 _LONGEST_WAIT = 60.0
 """Seconds; what is done one at a time takes a fraction of one."""
@@ -34,7 +36,7 @@ _LONGEST_WAIT = 60.0
 class Tuning:
     """What is tuned, and how; the same tuning is the same study."""
 
-    benchmark: str
+    benchmark: Named
     method: str
     space: Space = field(default_factory=dict)
     """Empty: the method's default, see `uclearn.runs.sweep`."""
@@ -75,7 +77,7 @@ class Tuning:
         space = {key: list(each) for key, each in self.searched().items()}
         content = [space, self.preset, self.tasks, self.seeds, dict(self.overrides)]
         digest = hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:10]
-        return f"{self.benchmark}-{self.method}-{digest}"
+        return f"{described(self.benchmark).name}-{self.method}-{digest}"
 
 
 @dataclass(frozen=True)

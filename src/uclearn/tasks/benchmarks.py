@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from torch import nn
 
@@ -21,6 +21,9 @@ from uclearn.tasks.sources.catalogue import dataset
 from uclearn.tasks.sources.dataset import DataSet, data_folder, present
 from uclearn.tasks.task import TaskSequence
 from uclearn.tasks.transforms import Jitter
+
+if TYPE_CHECKING:
+    from uclearn.tasks.own.source import Source
 
 _ITSELF = "the training data themselves"
 _TENTH = "10 % of each task's training data, held out"
@@ -38,7 +41,8 @@ class Benchmark:
 
     `network(seed)` makes its network where that leaves no choice; None: it is fully connected, and
     `network.hidden` is a setting. `settings` are those that suit it, by dotted key ("plan.epochs",
-    "network.hidden", "ewc.strength"); for our own benchmarks `uclearn.paper` has them.
+    "network.hidden", "ewc.strength"); for our own benchmarks `uclearn.paper` has them. `source`
+    says where data of one's own lie, which have no name that others know (`uclearn.tasks.own`).
     """
 
     name: str
@@ -53,10 +57,15 @@ class Benchmark:
     free: bool = False
     network: Callable[[int], nn.Module] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict)
+    source: Source | None = None
+
+
+Named = str | Benchmark
+"""A benchmark, or its name."""
 
 
 def load_tasks(
-    name: str,
+    name: Named,
     seed: int,
     folder: str | Path | None = None,
     tasks: int | None = None,
@@ -76,12 +85,12 @@ def load_tasks(
     wanted = chosen.tasks if tasks is None else tasks
     if wanted < 1 or (wanted > chosen.tasks and not chosen.free):
         bound = "be at least 1" if chosen.free else f"lie between 1 and {chosen.tasks}"
-        raise SettingError(f"`tasks` must {bound} for {name}, got {wanted}.")
+        raise SettingError(f"`tasks` must {bound} for {chosen.name}, got {wanted}.")
     if not split_after_augmentation and copies is None:
         return chosen.build(seed, folder, wanted)
-    if name != "omniglot":
+    if chosen.name != "omniglot":
         raise SettingError(
-            f"`split_after_augmentation` must be False and `copies` None for {name}, got "
+            f"`split_after_augmentation` must be False and `copies` None for {chosen.name}, got "
             f"{split_after_augmentation} and {copies}. Only omniglot is augmented."
         )
     jitter = Jitter() if copies is None else Jitter(copies=copies)
@@ -89,14 +98,17 @@ def load_tasks(
     return alphabet_tasks(drawings, seed, jitter, split_after_augmentation).take(wanted)
 
 
-def benchmark(name: str) -> Benchmark:
-    """The description of the benchmark `name`."""
+def benchmark(name: Named) -> Benchmark:
+    """The description of the benchmark `name`; one that is described already is returned."""
+    if isinstance(name, Benchmark):
+        return name
     if name not in BENCHMARKS:
-        raise SettingError(no_such("benchmark", name, BENCHMARKS))
+        known = no_such("benchmark", name, BENCHMARKS)
+        raise SettingError(f"{known} Or give the path of data of your own: there are none there.")
     return BENCHMARKS[name]
 
 
-def absent_data(name: str, folder: str | Path | None = None) -> list[DataSet]:
+def absent_data(name: Named, folder: str | Path | None = None) -> list[DataSet]:
     """The data sets that the benchmark `name` needs and `folder` lacks.
 
     >>> absent_data("split-digits")

@@ -170,3 +170,21 @@ class Warp:
         bottom = torch.stack([-sine, cosine, sine * right - cosine * down], 1)
         grid = F.affine_grid(torch.stack([top, bottom], 1), list(images.shape), align_corners=False)
         return F.grid_sample(images, grid, align_corners=False).squeeze(1)
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """`(x - mean) / spread`, feature by feature; a missing value (NaN) becomes 0, the mean.
+
+    >>> Scale(torch.tensor([1.0]), torch.tensor([2.0]))(torch.tensor([[5.0], [float("nan")]]))
+    tensor([[2.],
+            [0.]])
+    """
+
+    mean: Tensor  # (features,)
+    spread: Tensor  # (features,)
+
+    def __call__(self, batch: Tensor) -> Tensor:
+        """The batch at that scale."""
+        mean, spread = self.mean.to(batch.device), self.spread.to(batch.device)
+        return ((batch - mean) / spread).nan_to_num(0.0)

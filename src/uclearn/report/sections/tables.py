@@ -30,7 +30,15 @@ from uclearn.report.labels import (
     method_name,
     value_words,
 )
-from uclearn.report.settings import Config, benchmark_of, changed_in, flatten, method_of, seed_of
+from uclearn.report.settings import (
+    Config,
+    benchmark_of,
+    changed_in,
+    flatten,
+    method_of,
+    seed_of,
+    source_of,
+)
 from uclearn.report.words import (
     UNKNOWN,
     count,
@@ -316,8 +324,21 @@ def rebuilt(config: Config, seeds: Sequence[int]) -> str:
 
 
 def _subject(config: Config) -> list[str]:
+    if source := source_of(config):
+        said = {key: value for key, value in source["asked"].items() if key != "path"}
+        return ["run", source["asked"]["path"], *_spelled(said)]
     acts, _, sequence = benchmark_of(config).partition("rl ")
     return ["rl", "run", sequence] if sequence and not acts else ["run", benchmark_of(config)]
+
+
+def _spelled(said: Config) -> list[str]:
+    """As options of the command line."""
+    words = []
+    for key, value in said.items():
+        words.append(f"--{key.replace('_', '-')}")
+        if value is not True:
+            words.append(",".join(value) if isinstance(value, list) else str(value))
+    return words
 
 
 def _all_settings(config: Config) -> list[str]:

@@ -152,10 +152,13 @@ def fingerprint(folders: Iterable[Path], base: Path) -> str:
 
 
 def cached(
-    folder: Path, name: str, key: str, build: Callable[[], tuple[dict[str, Tensor], str]]
+    folder: Path | None, name: str, key: str, build: Callable[[], tuple[dict[str, Tensor], str]]
 ) -> tuple[dict[str, Tensor], str]:
-    """The tensors and the note that `build` returns, or those kept as `name` under this `key`."""
-    places = (folder / ".uclearn" / name, cache_folder() / "arrays" / f"{key[:16]}-{name}")
+    """The tensors and the note that `build` returns, or those kept as `name` under this `key`: in
+    `folder` or, where that cannot be written to or is None, in the cache folder."""
+    places = [cache_folder() / "arrays" / f"{key[:16]}-{name}"]
+    if folder is not None:
+        places.insert(0, folder / ".uclearn" / name)
     for place in places:
         if (kept := _read(place, key)) is not None:
             return kept

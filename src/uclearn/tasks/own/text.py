@@ -1,0 +1,89 @@
+"""CSV files, read piece by piece, so that memory holds the numbers and never the text."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from functools import partial
+from itertools import chain, islice
+from pathlib import Path
+
+from uclearn.errors import DataError
+from uclearn.tasks.own.columns import LABELS, Column, Roles, as_examples, columns_for
+from uclearn.tasks.own.examples import Examples, check_memory
+
+_PIECE = 20_000  # rows
+_BYTES = 3 * 4  # per cell: the numbers in pieces, joined, and as features
+
+
+def read_csv(path: Path, roles: Roles) -> Examples:
+    """The rows of a CSV file; the first one names the columns, unless it holds nothing but numbers
+    (and then they are called 0, 1, ..., and the last one is the label)."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = (row for row in csv.reader(file, delimiter=_delimiter(path)) if row)
+            return _read(path, rows, roles)
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path}: expected text in UTF-8, found other bytes ({error.reason}). Save it as UTF-8."
+        ) from error
+    except csv.Error as error:
+        raise DataError(f"{path}: expected a CSV file ({error}).") from error
+
+
+def _read(path: Path, rows: Iterator[list[str]], roles: Roles) -> Examples:
+    first = [cell.strip() for cell in next(rows, [])]
+    if not first:
+        raise DataError(f"{path}: expected rows of examples, found an empty file.")
+    headed = not all(_is_number(cell) for cell in first[:-1]) or first[-1].lower() in LABELS
+    names = first if headed else [str(place) for place in range(len(first))]
+    roles = roles.found(names, str(path))
+    width, begin = len(names), 2 if headed else 1
+    columns = columns_for(names, roles)
+    rows = rows if headed else chain([first], rows)
+    while piece := list(islice(rows, _PIECE)):
+        if begin <= 2:
+            _announce(path, piece, width)
+        _add(path, piece, names, columns, begin)
+        begin += len(piece)
+    return as_examples(str(path), columns, roles, first_row=2 if headed else 1)
+
+
+def _add(
+    path: Path, piece: list[list[str]], names: list[str], columns: dict[str, Column], begin: int
+) -> None:
+    for number, row in enumerate(piece, start=begin):
+        if len(row) != len(names):
+            raise DataError(
+                f"{path}, row {number}: expected {len(names)} cells, found {len(row)}. A comma "
+                "within a cell needs quotes around the cell."
+            )
+    where = partial(_row, path, begin)
+    for name, cells in zip(names, zip(*piece, strict=True), strict=True):
+        if name in columns:
+            columns[name].add([cell.strip() for cell in cells], where)
+
+
+def _row(path: Path, begin: int, place: int) -> str:
+    return f"{path}, row {begin + place}"
+
+
+def _announce(path: Path, piece: list[list[str]], width: int) -> None:
+    """How much memory all rows need, by the length of the first ones."""
+    length = sum(len(cell) + 1 for row in piece for cell in row) / len(piece)
+    rows = path.stat().st_size / max(length, 1)
+    check_memory(path, rows * width * _BYTES, "Keep fewer rows, or `--drop` columns.")
+
+
+def _delimiter(path: Path) -> str:
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        line = file.readline(100_000)
+    return max(",;\t", key=line.count)
+
+
+def _is_number(cell: str) -> bool:
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,100 @@
+"""Data of one's own where a benchmark's name stands: from files to the report."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.cli.terminal import Uclearn
+from tests.tasks.own.files import blobs, machines, write_npz
+from uclearn.storage.records import find_runs, read_run
+
+SHORT = ["--epochs", "1", "--set", "network.hidden=[8]"]
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+
+
+@pytest.mark.slow
+def test_from_a_table_to_the_report(uclearn: Uclearn, tmp_path: Path) -> None:
+    machines(tmp_path / "wear.csv")
+    words = ["compare", "wear.csv", "--methods", "ucl,ewc", "--seeds", "1", *SHORT]
+    made = uclearn(*words)
+    assert made.code == 0, made.err
+    assert len(find_runs(Path("runs"))) == 2
+    assert uclearn("report", "runs").code == 0
+    page = Path("report.html").read_text()
+    assert "Wear" in page
+    assert "All 2 were done before" in uclearn(*words).out
+
+
+@pytest.mark.slow
+def test_every_command_takes_a_path(uclearn: Uclearn, tmp_path: Path) -> None:
+    write_npz(tmp_path / "four.npz")
+    own = ["four.npz", "--split", "2"]
+    for words in (
+        ["run", *own, *SHORT],
+        ["sweep", *own, "--method", "ewc", "--grid", "ewc.strength=2.0", *SHORT],
+        ["tune", *own, "--method", "ewc", "--trials", "1", *SHORT],
+        ["params", *own],
+        ["presets", *own],
+    ):
+        said = uclearn(*words)
+        assert said.code == 0, (words, said.err)
+    # what was found can be had again, data and all
+    (found,) = Path("tuning").glob("four-*-ewc.toml")
+    said = uclearn("run", "--config", str(found), "--out", "tuned")
+    assert said.code == 0, said.err
+    assert len(find_runs(Path("tuned"))) == 1
+
+
+def test_changed_data_are_noticed_and_not_mixed(uclearn: Uclearn, tmp_path: Path) -> None:
+    path = write_npz(tmp_path / "four.npz")
+    words = ["run", "four.npz", "--split", "2", "--method", "finetuning", *SHORT]
+    assert uclearn(*words).code == 0
+    (before,) = find_runs(Path("runs"))
+    (before / "summary.json").unlink()
+    write_npz(path, x=blobs(seed=1)[0])
+    resumed = uclearn("resume", "runs")
+    assert resumed.code == 1
+    assert "have changed since this run was begun" in resumed.err
+    anew = uclearn(*words)
+    assert anew.code == 0
+    assert f"have changed since the runs in {before.parents[1]} were made" in anew.err
+    assert len(find_runs(Path("runs"))) == 2
+
+
+def test_options_of_own_data_are_refused_for_a_benchmark(uclearn: Uclearn) -> None:
+    said = uclearn("run", "split-digits", "--split", "2")
+    assert (said.code, said.err.count("\n")) == (1, 1)
+    assert "`split`: only for data of one's own" in said.err
+
+
+@pytest.mark.slow
+def test_killed_and_resumed_it_ends_as_if_it_never_was(uclearn: Uclearn, tmp_path: Path) -> None:
+    write_npz(tmp_path / "four.npz")
+    words = ["run", "four.npz", "--split", "2", "--epochs", "60", "--set", "plan.precision=float32"]
+    assert uclearn(*words, "--out", "whole", "-q").code == 0
+    command = [sys.executable, "-m", "uclearn", *words]
+    killed = subprocess.Popen([*command, "--out", "killed", "--checkpoint-seconds", "0", "-q"])
+    deadline = time.monotonic() + 60
+    while not list(Path("killed").rglob("checkpoint.safetensors")):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    killed.kill()
+    killed.wait()
+    (cut,) = find_runs(Path("killed"))
+    assert read_run(cut).summary is None
+    assert uclearn("resume", "killed", "-q").code == 0
+    (whole,) = find_runs(Path("whole"))
+    one, two = read_run(whole), read_run(cut)
+    assert one.summary is not None
+    assert two.summary is not None
+    assert one.summary.accuracy_matrix == two.summary.accuracy_matrix
+    assert one.events == two.events
