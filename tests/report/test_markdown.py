@@ -7,7 +7,7 @@ import pytest
 from tests.report.runs import config, nodes, write_run
 from uclearn.report import write_report
 from uclearn.report.claims import SHOWN
-from uclearn.runs.prepare import node_digest
+from uclearn.training.nodes import node_digest
 
 Rows = list[list[float | None]]
 

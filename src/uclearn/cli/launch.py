@@ -24,13 +24,14 @@ from uclearn.runs.config import Configuration
 from uclearn.runs.engines import Engine
 from uclearn.runs.grid import GridObserver, Result, run_all
 from uclearn.runs.job import Job
+from uclearn.runs.track import tracking
 from uclearn.storage.records import plain, read_run
 
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""
 
 _OF_NO_CONSEQUENCE = (
-    *("--out", "--data", "--workers", "--checkpoint-seconds"),
+    *("--out", "--data", "--workers", "--checkpoint-seconds", "--track"),
     *("--on", "--address", "--slurm", "--threads", "--gpus"),
 )
 _FLAGS = ("--quiet", "-q", "--json")
@@ -50,6 +51,8 @@ class Launch:
     remote: str | None = None
     """Where runs are kept if not in `out`, which is then a copy."""
     checkpoint_seconds: float = 30.0
+    track: str | None = None
+    """Packages that show runs while they grow, with commas."""
 
     def job(self, config: Configuration, folder: Path | None = None) -> Job:
         """The run of a configuration; `folder` None: where it belongs below `out`."""
@@ -78,7 +81,16 @@ class Launch:
 
     def results(self, jobs: Sequence[Job]) -> list[Result]:
         """Make the runs, showing no more than how they go."""
-        with watching(self._spoken, [job.config for job in jobs]) as observer:
+        names = [] if self.track is None else [name.strip() for name in self.track.split(",")]
+        with (
+            watching(self._spoken, [job.config for job in jobs]) as seen,
+            tracking(names, self.out, lambda text: typer.echo(text, err=True)) as tracked,
+        ):
+
+            def observer(config: Configuration, event: str, details: dict[str, Any]) -> None:
+                seen(config, event, details)
+                tracked(config, event, details)
+
             return run_all(jobs, workers=self.workers, observer=observer, on=self.engine)
 
     @property

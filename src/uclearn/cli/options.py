@@ -304,6 +304,16 @@ class Acting(Launching):
     json: Json = False
 
 
+Track: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME,...",
+        help="Show runs elsewhere while they grow: tensorboard, mlflow, wandb, aim.",
+        show_default=False,
+    ),
+]
+
+
 @dataclass(frozen=True)
 class Making(Launching):
     """On this machine."""
@@ -312,6 +322,7 @@ class Making(Launching):
     data: DataFolder = None
     workers: Workers = None
     device: Device = None
+    track: Track = None
     quiet: Quiet = False
     json: Json = False
     checkpoint_seconds: CheckpointSeconds = 30.0
@@ -329,6 +340,7 @@ class MakingAnywhere(Launching):
     slurm: Slurm = None
     threads: Threads = None
     gpus: Gpus = 0
+    track: Track = None
     checkpoint_seconds: CheckpointSeconds = 30.0
     quiet: Quiet = False
     json: Json = False

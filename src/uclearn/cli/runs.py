@@ -143,8 +143,17 @@ def resume(
     if not open_runs:
         if launch.mode == "live":
             typer.echo(f"{len(found)} runs in {folder} are complete; there is nothing to resume.")
-    else:
-        launch.finish([launch.job(read_config(run.config), run.folder) for run in open_runs])
+    programs = [run for run in open_runs if "program" in run.config]
+    for run in programs:
+        typer.echo(
+            f"{run.folder} was begun by a program of your own; start that again and it goes on.",
+            err=True,
+        )
+    jobs = [
+        launch.job(read_config(run.config), run.folder) for run in open_runs if run not in programs
+    ]
+    if jobs:
+        launch.finish(jobs)
     if damaged:
         raise typer.Exit(1)
 

@@ -118,8 +118,11 @@ def _own_notes(config: Configuration, common: set[str]) -> list[str]:
 
 
 def _caption(groups: Sequence[Group], common: set[str], shows_paper: bool) -> str:
+    judged = [group[0].config.document().get("source") or {} for group in groups]
     lines = [
-        "accuracy: % over all tasks, after the last; learned: of each task, right after it",
+        "accuracy: % of the variance that is explained (R²), over all tasks, after the last"
+        if any(source.get("regression") for source in judged)
+        else "accuracy: % over all tasks, after the last; learned: of each task, right after it",
         "kept: numbers that have to be kept to learn another task",
     ]
     seeds = max(len(group) for group in groups)

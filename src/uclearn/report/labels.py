@@ -16,6 +16,7 @@ from uclearn.report.settings import (
     last_word,
     method_of,
     scale_of,
+    source_of,
 )
 from uclearn.report.words import percent
 
@@ -101,6 +102,8 @@ def marks(config: Config) -> list[str]:
     """
     scale, data = scale_of(config), data_of(config)
     found = [] if scale is None else [_scaled(scale)]
+    if source_of(config).get("regression"):
+        found.append("share of variance explained (R²)")
     if data.get("judge") == "validation":
         found.append("on validation data")
     if data.get("split_after_augmentation") is True:

@@ -43,6 +43,7 @@ from uclearn.storage.records import (
     read_summary,
 )
 from uclearn.tasks.sources.dataset import cache_folder
+from uclearn.training.nodes import parameter_count
 
 State = Literal["done", "made", "busy", "failed", "stopped"]
 """Of a run: `done` before, `made` now, `busy` elsewhere, `failed`, or `stopped` by the user."""
@@ -164,24 +165,6 @@ def finished_summary(folder: Path) -> Summary:
     if summary is None:
         raise DataError(f"The run in {folder} is not complete. `uclearn resume {folder}` goes on.")
     return summary
-
-
-def parameter_count(method: Method) -> int:
-    """Numbers that a method must keep after a task to learn the next one, the network included.
-
-    Every floating-point tensor of its state counts, down to vectors; single numbers (a weight of a
-    term, a counter) do not. Nor does a tensor that is zero throughout, such as SI's path integral
-    between two tasks: it begins at zero anyway.
-
-    >>> from torch import nn
-    >>> parameter_count(Method(nn.Linear(3, 2)))
-    8
-    """
-    return sum(
-        tensor.numel()
-        for tensor in method.state_dict().values()
-        if tensor.is_floating_point() and tensor.dim() > 0 and bool(tensor.any())
-    )
 
 
 def _stored(folder: Path) -> str | None:

@@ -22,13 +22,13 @@ from uclearn.methods.contract import Method, Step
 from uclearn.methods.facts import Sizes
 from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import METHODS, build, facts, parts
-from uclearn.runs.job import parameter_count
 from uclearn.runs.prepare import make_network, prepare
 from uclearn.runs.resolve import resolve
 from uclearn.runs.supervised import NetworkSettings, RunConfig, check_network
 from uclearn.tasks import Data, DataLike, Task, TaskSequence, iterate
 from uclearn.tasks.benchmarks import Named, benchmark
 from uclearn.training.loop import TaskLoop, train_step
+from uclearn.training.nodes import parameter_count
 from uclearn.training.plan import Plan
 
 BYTES = 4

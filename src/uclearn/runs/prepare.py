@@ -4,13 +4,12 @@ found: tasks, network, method; learned; measured."""
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from uclearn.errors import SettingError
 from uclearn.measures.accuracy import (
@@ -20,9 +19,7 @@ from uclearn.measures.accuracy import (
     forward_transfer,
     learning_accuracy,
 )
-from uclearn.measures.capacity import QUANTILES
 from uclearn.methods.contract import Method
-from uclearn.methods.parts.wrapper import Wrapper, sigmas_by_layer
 from uclearn.methods.registry import build
 from uclearn.networks import MultiHead, has_heads, mlp, picture_network
 from uclearn.ranks import choose_device
@@ -32,7 +29,8 @@ from uclearn.storage.records import read_run
 from uclearn.tasks import Data, Task, TaskSequence, hold_out
 from uclearn.tasks.benchmarks import Named, benchmark, load_tasks
 from uclearn.tasks.own.function import load_function
-from uclearn.training.session import learn
+from uclearn.training.nodes import NodeJournal, node_digest
+from uclearn.training.session import explained, learn
 
 if TYPE_CHECKING:
     from uclearn.runs.job import Job
@@ -143,11 +141,14 @@ def learn_tasks(
         tasks,
         plan,
         folder=job.folder,
-        journal=None if journal is None else _NodeJournal(journal, method),
+        journal=None if journal is None else NodeJournal(journal, method),
         observer=observer,
+        score_of=explained if tasks[0].classes is None else None,
     )
     nodes = {} if journal is None else node_digest(read_run(job.folder).events)
     rows = outcome.accuracy_matrix
+    if tasks[0].classes is None:  # worse than the mean is no better than nothing
+        rows = [[value if math.isnan(value) else max(value, 0.0) for value in row] for row in rows]
     several = len(rows) > 1
     return Learned(
         method=method,
@@ -165,69 +166,3 @@ def learn_tasks(
             **({"nodes": nodes} if nodes else {}),
         },
     )
-
-
-class _NodeJournal:
-    """A journal that also records, after every evaluation, what is known of the nodes."""
-
-    def __init__(self, journal: Journal, method: Method) -> None:
-        self._journal, self._method = journal, method
-
-    @property
-    def position(self) -> int:
-        return self._journal.position
-
-    def append(self, event: str, details: dict[str, Any], /) -> None:
-        self._journal.append(event, details)
-        if event == "evaluation" and (states := node_states(self._method)) is not None:
-            name, layers = states
-            self._journal.append(name, {"task": details["task"], **layers})
-
-    def rewind(self, position: int, /) -> None:
-        self._journal.rewind(position)
-
-
-@runtime_checkable
-class HasUsedNodes(Protocol):
-    """A method that gives nodes away, such as HAT."""
-
-    def used(self) -> dict[str, Tensor]:
-        """Per layer (nodes,) bool: what finished tasks use."""
-        ...
-
-
-def node_states(method: Method) -> tuple[str, dict[str, Any]] | None:
-    """The event that a run records of the nodes after each task; None: nothing is known of them.
-
-    `nodes`: per layer `sigma_init` and `sigma`, a number for each node. `used_nodes`: per layer 0
-    or 1 for each node.
-    """
-    if (layers := sigmas_by_layer(method)) is not None:
-        return "nodes", {"layers": layers}
-    while isinstance(method, Wrapper):
-        method = method.method
-    if isinstance(method, HasUsedNodes):
-        used = {name: nodes.int().tolist() for name, nodes in method.used().items()}
-        return "used_nodes", {"layers": used}
-    return None
-
-
-def node_digest(events: Iterable[Mapping[str, Any]]) -> dict[str, list[list[float]]]:
-    """What the `nodes` events of a run come to, small enough for its summary: per layer, after each
-    task, the `QUANTILES` of sigma / sigma_init over its nodes.
-
-    >>> events = [{"event": "nodes", "layers": {"fc": {"sigma_init": 0.5, "sigma": [0.25, 1.0]}}}]
-    >>> node_digest(events)["fc"][0][0], node_digest(events)["fc"][0][-1]
-    (0.5, 2.0)
-    """
-    found: dict[str, list[list[float]]] = {}
-    for event in events:
-        for name, layer in event["layers"].items() if event["event"] == "nodes" else ():
-            ratio = torch.tensor(layer["sigma"]) / layer["sigma_init"]
-            found.setdefault(name, []).append(_short(ratio.quantile(torch.tensor(QUANTILES))))
-    return found
-
-
-def _short(values: Tensor) -> list[float]:
-    """Four digits are plenty for a histogram, and keep the file small."""
-    return [float(f"{value:.4g}") for value in values.tolist()]

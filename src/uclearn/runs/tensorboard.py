@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -54,16 +54,18 @@ def scalars(run: Run) -> list[tuple[str, float, int]]:
             found += [(name, float(event[name]), epochs) for name in losses]
             epochs += 1
         elif event["event"] == "evaluation":
-            found += _scores(event)
+            found += scores(event)
     return found
 
 
-def _scores(event: dict[str, Any]) -> list[tuple[str, float, int]]:
+def scores(event: Mapping[str, Any]) -> list[tuple[str, float, int]]:
+    """(name, value, task) of an evaluation: each task's score, and the mean of those learned."""
     task = int(event["task"])
-    learned = [score for score in event["scores"][: task + 1] if score is not None]
+    known = [None if s is None or s != s else s for s in event["scores"]]  # NaN: not measured
+    learned = [score for score in known[: task + 1] if score is not None]
     each = [
         (f"score/task {place}", float(score), task)
-        for place, score in enumerate(event["scores"])
+        for place, score in enumerate(known)
         if score is not None
     ]
     return [("score/mean of learned tasks", sum(learned) / max(len(learned), 1), task), *each]

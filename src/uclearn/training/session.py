@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -22,7 +22,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from uclearn.errors import TaskError
+from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import Loss, Score, correct, cross_entropy, squared_error
@@ -31,7 +31,9 @@ from uclearn.networks import has_heads, run
 from uclearn.ranks import ALONE, Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import Task, TaskSequence
+from uclearn.training import record as records
 from uclearn.training.loop import AS_IT_IS, TaskLoop, mean_score
+from uclearn.training.nodes import NodeJournal
 from uclearn.training.plan import Plan
 from uclearn.training.precision import Precision, check_survives
 
@@ -63,9 +65,11 @@ def learn(
     *,
     loss: Loss | None = None,
     score: Score | None = None,
+    score_of: Callable[[Task], Score] | None = None,
     folder: Path | None = None,
     journal: Journal | None = None,
     observer: Observer | None = None,
+    record: str | Path | None = None,
 ) -> Outcome:
     """Learn `tasks` one after the other.
 
@@ -75,13 +79,29 @@ def learn(
         plan: how.
         loss: per-example loss; cross-entropy, or squared error for tasks without classes.
         score: per-example score for the matrix; accuracy, or minus the loss.
+        score_of: the same where each task has a score of its own, such as `explained`.
         folder: where the checkpoint is kept; None: none is. All processes must see the same one.
         journal: where epochs and evaluations are recorded, by the first process.
         observer: told what happens, for display.
+        record: a folder below which it is recorded as `uclearn compare` records runs, for
+            `uclearn runs`, `report` and `watch`; called again it goes on, or is done. Takes the
+            place of `folder` and `journal`.
     """
+    if record is not None:
+        if folder is not None or journal is not None:
+            raise SettingError("`record` has a folder and a journal of its own: leave those out.")
+        with records.begin(Path(record), method, tasks, plan) as kept:
+            own = NodeJournal(kept, method)
+            judged: Any = {"loss": loss, "score": score, "score_of": score_of}
+            outcome = learn(
+                method, tasks, plan, folder=kept.folder, journal=own, observer=observer, **judged
+            )
+            records.finish(kept, method, tasks, outcome)
+        return outcome
     ranks = present()
     events = EventSink(journal, observer)
     work = _Learning(method, tasks, plan, loss, score, ranks)
+    work.score_of = score_of
     Session(
         work,
         folder,
@@ -113,6 +133,7 @@ class _Learning:
         classifies = tasks[0].classes is not None
         self.loss = loss or (cross_entropy if classifies else squared_error)
         self.score = score or (correct if classifies else self._minus_loss)
+        self.score_of: Callable[[Task], Score] | None = None
         method.use_loss(loss)
         self.outcome = Outcome()
         self.loop: TaskLoop | None = None
@@ -206,8 +227,9 @@ class _Learning:
 
     def _scores(self, learned: int) -> list[float]:
         autocast = self.plan.autocast(self.device)
+        score = self.score_of or (lambda task: self.score)
         return evaluate_all(
-            self.method, self.tasks, learned, self.score, ranks=self.ranks, autocast=autocast
+            self.method, self.tasks, learned, score_of=score, ranks=self.ranks, autocast=autocast
         )
 
     def _minus_loss(self, outputs: Tensor, targets: Tensor) -> Tensor:
@@ -277,18 +299,29 @@ def evaluate_all(
     method: Method,
     tasks: TaskSequence,
     learned: int,
-    score: Score = correct,
+    score_of: Callable[[Task], Score] = lambda task: correct,
     *,
     ranks: Ranks = ALONE,
     autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> list[float]:
     """One row of the accuracy matrix: every learned task, and the tasks to come where the network
-    has an output layer for them already (NaN elsewhere)."""
+    has an output layer for them already (NaN elsewhere). `score_of` says how each is judged."""
     tried = learned if has_heads(method.model) else len(tasks)
     scores = [
-        evaluate(method, task, score, ranks=ranks, autocast=autocast) for task in tasks[:tried]
+        evaluate(method, task, score_of(task), ranks=ranks, autocast=autocast)
+        for task in tasks[:tried]
     ]
     return scores + [float("nan")] * (len(tasks) - tried)
+
+
+def explained(task: Task) -> Score:
+    """The share of the variance of a task's test targets that predictions explain (R²), as a score:
+    1 is perfect, 0 what their mean achieves, and it can be less."""
+    if task.test is None:
+        raise TaskError(f"Task {task.name!r} has no test data, so it cannot be judged.")
+    targets = task.test.all_targets().flatten(1) if len(task.test) else torch.zeros(1, 1)
+    variance = float((targets - targets.mean(0)).square().sum(1).mean()) or 1.0
+    return lambda outputs, targets: 1 - squared_error(outputs, targets) / variance
 
 
 @dataclass(frozen=True)

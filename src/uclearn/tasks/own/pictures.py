@@ -7,9 +7,9 @@ first pixel is decoded, and whatever cannot be read is named and counted, before
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import numpy as np
 import torch
@@ -25,6 +25,10 @@ _FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
 _ORDER = "tasks.txt"
 _LARGEST, _USUAL = 64, 32
 """Pictures of one size keep it up to the first; others get the second, in pixels."""
+
+
+Shape = tuple[tuple[int, int], str]
+"""Size and mode of a picture."""
 
 
 class Picture(NamedTuple):
@@ -52,14 +56,14 @@ def read_pictures(path: Path, size: int | None, grey: bool, skip_broken: bool) -
     pictures = found_in(path)
     shapes, broken = _look(pictures)
     whole = [picture for picture in pictures if picture.path not in broken]
-    side = size or _side(shapes)
-    channels = 1 if grey or all(mode in ("1", "L") for _, mode in shapes.values()) else 3
+    side = size or _side(shapes.values())
+    channels = 1 if grey or _all_grey(shapes.values()) else 3
     needed = 2.0 * len(whole) * channels * side * side
     check_memory(path, needed, f"Say `--size {max(side // 2, 8)}`, or keep fewer pictures.")
     stack = np.empty((len(whole), channels, side, side), dtype=np.uint8)
     for place, picture in enumerate(whole):
         try:
-            stack[place] = _decoded(picture.path, side, channels)
+            stack[place] = decoded(picture.path, side, channels)
         except (OSError, SyntaxError, EOFError, ValueError) as error:
             broken[picture.path] = str(error)
     if broken and not skip_broken:
@@ -134,43 +138,56 @@ def _in_order(path: Path, tasks: Sequence[Path]) -> list[Path]:
     return [known[name] for name in names]
 
 
-def _look(
-    pictures: Sequence[Picture],
-) -> tuple[dict[Path, tuple[tuple[int, int], str]], dict[Path, str]]:
+def _look(pictures: Sequence[Picture]) -> tuple[dict[Path, Shape], dict[Path, str]]:
     """Of each picture its size and mode, from its header; and what is wrong with those that have
     none."""
     shapes, broken = {}, {}
     for picture in pictures:
         try:
-            with Image.open(picture.path, formats=_FORMATS) as image:
-                width, height = image.size
-                if width * height > MOST_PIXELS:
-                    raise DataError(
-                        f"{picture.path}: expected at most {MOST_PIXELS} pixels, found {width}x"
-                        f"{height}. It is too large or meant to harm; nothing was decoded."
-                    )
-                if image.mode.startswith(("I", "F")):
-                    raise OSError(f"mode {image.mode}: more than 8 bits per pixel")
-                shapes[picture.path] = (image.size, image.mode)
-        except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
-            raise DataError(
-                f"{picture.path}: expected at most {MOST_PIXELS} pixels, found far more ({error}). "
-                "It is too large or meant to harm; nothing was decoded."
-            ) from error
+            shapes[picture.path] = _shape(picture.path, str(picture.path))
         except (OSError, SyntaxError, EOFError) as error:
             broken[picture.path] = str(error)
     return shapes, broken
 
 
-def _side(shapes: dict[Path, tuple[tuple[int, int], str]]) -> int:
-    sizes = {size for size, _ in shapes.values()}
+def _shape(file: Path | BinaryIO, where: str) -> Shape:
+    """Size and mode of a picture, from its header; one that would fill the memory is refused."""
+    try:
+        with Image.open(file, formats=_FORMATS) as image:
+            size, mode = image.size, image.mode
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as error:
+        size, mode = (MOST_PIXELS, MOST_PIXELS), str(error)
+    if size[0] * size[1] > MOST_PIXELS:
+        raise DataError(
+            f"{where}: expected at most {MOST_PIXELS} pixels, found far more. It is too large or "
+            "meant to harm; nothing was decoded."
+        )
+    if mode.startswith(("I", "F")):
+        raise OSError(f"mode {mode}: more than 8 bits per pixel")
+    return size, mode
+
+
+def side_of(
+    files: Sequence[BinaryIO], size: int | None, grey: bool, where: str
+) -> tuple[int, bool]:
+    """To what pictures in memory are scaled, and whether they are grey."""
+    shapes = [_shape(file, f"{where}, row {place}") for place, file in enumerate(files)]
+    return size or _side(shapes), grey or _all_grey(shapes)
+
+
+def _all_grey(shapes: Iterable[Shape]) -> bool:
+    return all(mode in ("1", "L") for _, mode in shapes)
+
+
+def _side(shapes: Iterable[Shape]) -> int:
+    sizes = {size for size, _ in shapes}
     width, height = sizes.pop() if len(sizes) == 1 else (0, -1)
     return width if width == height and width <= _LARGEST else _USUAL
 
 
-def _decoded(path: Path, side: int, channels: int) -> NDArray[np.uint8]:
+def decoded(file: Path | BinaryIO, side: int, channels: int) -> NDArray[np.uint8]:
     """(channels, side, side): the shorter side scaled, the middle of the longer one kept."""
-    with Image.open(path, formats=_FORMATS) as image:
+    with Image.open(file, formats=_FORMATS) as image:
         upright = ImageOps.exif_transpose(image).convert("L" if channels == 1 else "RGB")
         if upright.size != (side, side):
             upright = ImageOps.fit(upright, (side, side), Image.Resampling.BOX)

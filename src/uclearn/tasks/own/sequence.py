@@ -95,9 +95,8 @@ def _by_classes(examples: Examples, each: int, asked: Asked) -> Layout:
 def _as_told(examples: Examples, asked: Asked) -> Layout:
     assert examples.tasks is not None
     if not examples.classes:
-        several = asked.scenario == "task"
         empty: tuple[tuple[int, ...], ...] = ((),) * len(examples.task_names)
-        return Layout(examples.task_names, examples.tasks, empty, heads=several)
+        return Layout(examples.task_names, examples.tasks, empty, heads=False)
     groups = [
         tuple(examples.targets[examples.tasks == task].unique().tolist())
         for task in range(len(examples.task_names))

@@ -17,6 +17,7 @@ from uclearn.errors import DataError, SettingError
 from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark
 from uclearn.tasks.own.examples import Examples, remembered
 from uclearn.tasks.own.files import files_of, kind_of, read
+from uclearn.tasks.own.function import FUNCTION, digest_of, is_function, made_by
 from uclearn.tasks.own.sequence import lay_out, make_tasks
 from uclearn.tasks.task import TaskSequence
 
@@ -63,6 +64,11 @@ class Asked:
             raise SettingError("`--split` and `--permute` exclude each other: choose one.")
         if self.label is not None and self.target is not None:
             raise SettingError("`--label` names classes, `--target` numbers: choose one.")
+        if self.target is not None and self.scenario not in (None, "domain"):
+            raise SettingError(
+                f"`--scenario` must be domain where numbers are predicted, got {self.scenario}: "
+                "one output serves all tasks."
+            )
         if self.permute is not None and self.scenario not in (None, "domain"):
             raise SettingError("`--permute` keeps the classes: its scenario is always domain.")
         if not (0 < self.test < 1 and self.valid >= 0 and self.test + self.valid < 1):
@@ -94,6 +100,8 @@ class Source:
     input_shape: tuple[int, ...]
     examples: int
     """In a task, on average."""
+    regression: bool = False
+    """Whether numbers are predicted."""
     skipped: tuple[str, ...] = ()
     """Files that could not be read and were left out, as asked."""
 
@@ -103,11 +111,6 @@ class Source:
         said = {**self.document(), "asked": {**self.asked.said(), "path": ""}}
         digest = hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()[:6]
         return f"{stem(self.asked.path)}-{digest}"
-
-    @property
-    def regression(self) -> bool:
-        """Whether numbers are predicted."""
-        return self.asked.target is not None
 
     def document(self) -> dict[str, Any]:
         """As it stands in a configuration: what is as usual is left out."""
@@ -130,15 +133,22 @@ class Source:
 
     def build(self, seed: int, folder: str | Path | None, tasks: int) -> TaskSequence:
         """The first `tasks` tasks, from the files, if these are what they were."""
+        if self.kind == FUNCTION:
+            made = made_by(self.asked.path, seed)
+            self._check(digest_of(made if seed == 0 else made_by(self.asked.path, 0)))
+            return TaskSequence(self.name, made.tasks, made.heads).take(tasks)
         examples, found = read_own(self.asked)
+        self._check(found)
+        layout = lay_out(examples, self.asked)
+        return make_tasks(examples, layout, self.asked, self.name, seed).take(tasks)
+
+    def _check(self, found: str) -> None:
         if found != self.fingerprint:
             raise DataError(
                 f"The data in {self.asked.path} have changed since this run was begun (fingerprint "
                 f"{self.fingerprint}, now {found}). Put the old ones back to go on with it; the "
                 "command that began it, given again, makes new runs of the new data."
             )
-        layout = lay_out(examples, self.asked)
-        return make_tasks(examples, layout, self.asked, self.name, seed).take(tasks)
 
 
 def own_data(path: str | Path, **said: Any) -> Benchmark:
@@ -157,6 +167,8 @@ def own_data(path: str | Path, **said: Any) -> Benchmark:
         )
     lists = {key: tuple(v) if isinstance(v, list) else v for key, v in said.items()}
     asked = Asked(_absolute(str(path)), **lists)
+    if is_function(asked.path):
+        return _from_function(asked)
     examples, fingerprint = read_own(asked)
     layout = lay_out(examples, asked)
     first = make_tasks(examples, layout, asked, "", seed=0)
@@ -169,7 +181,26 @@ def own_data(path: str | Path, **said: Any) -> Benchmark:
         heads=layout.heads,
         input_shape=first.input_shape,
         examples=sum(len(task.train) for task in first) // len(first),
+        regression=asked.target is not None,
         skipped=examples.skipped,
+    ).benchmark()
+
+
+def _from_function(asked: Asked) -> Benchmark:
+    if asked.said():
+        option = "--" + next(iter(asked.said())).replace("_", "-")
+        raise SettingError(f"`{option}` says nothing about {asked.path}, which makes tasks itself.")
+    made = made_by(asked.path, seed=0)
+    return Source(
+        asked=asked,
+        kind=FUNCTION,
+        fingerprint=digest_of(made),
+        tasks=tuple(task.name for task in made),
+        classes=tuple(count or 1 for count in made.classes),
+        heads=made.heads,
+        input_shape=made.input_shape,
+        examples=sum(len(task.train) for task in made) // len(made),
+        regression=made.classes[0] is None,
     ).benchmark()
 
 
@@ -213,6 +244,6 @@ def stem(path: str) -> str:
 
 
 def _absolute(path: str) -> str:
-    if ":" in path and not Path(path).exists():
+    if is_function(path):
         return path
     return str(Path(path).expanduser().resolve())
