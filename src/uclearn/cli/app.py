@@ -14,6 +14,7 @@ from uclearn.cli import (
     data,
     doctor,
     learn,
+    new_benchmark,
     options,
     params,
     predict,
@@ -25,6 +26,7 @@ from uclearn.cli import (
     status,
     sweep,
     tune,
+    watch,
 )
 from uclearn.errors import UclearnError
 
@@ -80,16 +82,20 @@ for command, panel in (
     (runs.resume, LEARN),
     (runs.runs, LOOK),
     (runs.report, LOOK),
+    (watch.watch, LOOK),
     (params.params, LOOK),
     (learn.learn, USE),
     (predict.predict, USE),
     (status.status, USE),
     (presets.benchmarks, PREPARE),
     (presets.presets, PREPARE),
+    (new_benchmark.new_benchmark, PREPARE),
     (doctor.doctor, PREPARE),
 ):
     spelled_out = options.spelled_out(command)
-    app.command(command.__name__, cls=options.Command, rich_help_panel=panel)(spelled_out)
+    app.command(command.__name__.replace("_", "-"), cls=options.Command, rich_help_panel=panel)(
+        spelled_out
+    )
 app.add_typer(rl.app, name="rl", rich_help_panel=LEARN)
 app.add_typer(data.app, name="data", rich_help_panel=PREPARE)
 

@@ -4,6 +4,7 @@ comes from."""
 from __future__ import annotations
 
 from json import dumps
+from typing import Any
 
 from uclearn.cli import options
 from uclearn.cli.own import Own
@@ -28,7 +29,8 @@ def presets(
     from uclearn.runs.supervised import preset as sourced
 
     name, which = method or "ucl", preset or "default"
-    subject = own.subject(benchmark, changed := {})
+    changed: dict[str, Any] = {}
+    subject = own.subject(benchmark, changed)
     document = resolve(subject, name, preset=which, overrides=changed).model_dump(mode="json")
     values = {**document, **document["settings"]}
     sources = {key: source for key, (_, source) in sourced(subject, name, which).items()}

@@ -41,11 +41,12 @@ def reproduce(
     """
     launch = making.launch()
     if what == "table-1":
+        from uclearn.cli.own import Own
         from uclearn.cli.params import params
         from uclearn.paper.numbers import PARAMETERS
 
         for name in PARAMETERS:
-            params(name, json=making.json)
+            params(name, json=making.json, own=Own())
         return
     from uclearn.cli.launch import FAILED
     from uclearn.paper.studies import study, study_configs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -29,14 +30,14 @@ def test_split_gives_each_task_its_classes_and_every_example_once(tmp_path: Path
         assert task.test.all_targets().bincount().tolist() == [6, 6]
         assert task.train.all_targets().bincount().tolist() == [24, 24]
     rows = [part.rows for task in tasks for part in (task.train, task.test)]  # type: ignore[union-attr]
-    assert sorted(torch.cat(rows).tolist()) == list(range(120))  # type: ignore[arg-type]
+    assert sorted(torch.cat(rows).tolist()) == list(range(120))
 
 
 def test_the_test_part_follows_the_seed(tmp_path: Path) -> None:
     path = write_npz(tmp_path / "four.npz")
     first, again, other = (tasks_of(path, seed, split=2)[0].test.rows for seed in (0, 0, 1))  # type: ignore[union-attr]
-    assert torch.equal(first, again)  # type: ignore[arg-type]
-    assert not torch.equal(first, other)  # type: ignore[arg-type]
+    assert torch.equal(first, again)
+    assert not torch.equal(first, other)
 
 
 def test_inputs_are_at_the_scale_of_the_first_task(tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def _npz(**arrays: object) -> object:
     return lambda folder: write_npz(folder / "a.npz", **arrays)
 
 
-def _csv(*rows: list[object], names: list[str] = _HEADS) -> object:
+def _csv(*rows: Sequence[object], names: list[str] = _HEADS) -> object:
     return lambda folder: write_csv(folder / "a.csv", names, rows)
 
 

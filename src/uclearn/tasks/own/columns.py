@@ -55,17 +55,17 @@ class Roles:
                 raise DataError(
                     f"{where}: there is no column {name!r}. Its columns are {', '.join(columns)}."
                 )
-        usual = [
+        task, part, group = (
             chosen or (name if name in columns else None)
             for name, chosen in (("task", self.task), ("split", self.part), ("group", self.group))
-        ]
-        taken = {*usual, *self.drop}
+        )
+        taken = {task, part, group, *self.drop}
         label = None
         if self.target is None:
             left = [name for name in columns if name not in taken]
             known = [name for name in LABELS if name in left]
             label = self.label or (known[0] if known else left[-1] if left else None)
-        return Roles(label, self.target, *usual, self.drop, self.categories)
+        return Roles(label, self.target, task, part, group, self.drop, self.categories)
 
     def special(self) -> set[str | None]:
         """All columns that are no features."""
@@ -184,7 +184,8 @@ def as_examples(
         parts.append(block)
         titles += names
         scaled += [bool(column.is_number) and name == column.name for name in names]
-    tasks, names_of_tasks = None, ()
+    tasks = None
+    names_of_tasks: tuple[str, ...] = ()
     if roles.task is not None:
         tasks, names_of_tasks = numbered_tasks(_complete(columns[roles.task], at))
     split = group = None

@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -54,7 +55,7 @@ class Examples:
         total = hashlib.sha256(json.dumps(self._words()).encode())
         for name, tensor in self._tensors().items():
             total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}".encode())
-            total.update(memoryview(tensor.contiguous().numpy()).cast("B"))
+            total.update(tensor.contiguous().flatten().view(torch.uint8).numpy().data)
         return total.hexdigest()[:12]
 
     def _tensors(self) -> dict[str, Tensor]:
@@ -82,11 +83,10 @@ def remembered(
 
     tensors, note = cached(None, f"{path.name}.safetensors", key.hexdigest(), build)
     kept = json.loads(note)
-    words = {
-        name: tuple(value) if isinstance(value, list) else value
-        for name, value in kept["words"].items()
-    }
-    return Examples(**tensors, **words), kept["digest"]
+    found: dict[str, Any] = {**tensors}
+    for name, value in kept["words"].items():
+        found[name] = tuple(value) if isinstance(value, list) else value
+    return Examples(**found), kept["digest"]
 
 
 def in_order(words: Iterable[str]) -> tuple[str, ...]:

@@ -45,8 +45,9 @@ def read_npz(path: Path, *, regression: bool) -> Examples:
                 f"in x, found shape {arrays[name].shape}."
             )
     words = {name: _words(path, name, arrays[name]) for name in _OTHERS if name in arrays}
+    classes: tuple[str, ...] = ()
     if regression:
-        targets, classes = _numbers(path, arrays["y"]), ()
+        targets = _numbers(path, arrays["y"])
     else:
         labels = _words(path, "y", arrays["y"])
         classes = in_order(labels)

@@ -175,7 +175,7 @@ def _strata(examples: Examples, layout: Layout, asked: Asked) -> tuple[Tensor, l
     count = max(len(examples.classes), 1)
     classes = examples.targets if examples.classes else torch.zeros_like(layout.tasks)
     keys, strata = (layout.tasks * count + classes).unique(return_inverse=True)
-    where = []
+    where: list[str] = []
     for key in keys.tolist():
         task, c = divmod(key, count)
         first = examples.row(int((strata == len(where)).nonzero()[0]))

@@ -165,7 +165,7 @@ def own_data(path: str | Path, **said: Any) -> Benchmark:
             f"There is no option `{unknown[0]}` of data of one's own. Known: "
             f"{', '.join(sorted(known))}."
         )
-    lists = {key: tuple(v) if isinstance(v, list) else v for key, v in said.items()}
+    lists: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in said.items()}
     asked = Asked(_absolute(str(path)), **lists)
     if is_function(asked.path):
         return _from_function(asked)
