@@ -108,8 +108,11 @@ def test_new_labels(uclearn: Uclearn, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "text"),
     [
-        (("--data", "none.csv"), "none.csv: expected a .csv or .npz file, found nothing."),
-        (("--data", "text.txt"), "expected a .csv or .npz file, found .txt."),
+        (
+            ("--data", "none.csv"),
+            "a folder of pictures, found nothing.",
+        ),
+        (("--data", "text.txt"), "found .txt."),
         (("--data", "empty.csv"), "empty.csv: expected at least one example, found none."),
         (("--data", "nan.csv"), "expected finite numbers, found NaN or infinity in 1 examples"),
         (("--data", "words.csv"), "row 3, column b: expected a number, found 'high'."),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 import torch
 from torch import Tensor, nn
@@ -209,3 +211,15 @@ def test_every_method_serves(name: str) -> None:
         ours.learn(month(k), str(k))
     x, y = month(1)
     assert accuracy(ours, x, y, "1") > 0.9
+
+
+def test_a_path_is_learned_and_asked(tmp_path: Path) -> None:
+    path = tmp_path / "march.csv"
+    rows = [f"{k % 2 * 4 + k / 100},{k % 3},{'worn' if k % 2 else 'ok'}" for k in range(60)]
+    path.write_text("\n".join(["heat,noise,label", *rows]))
+    learner = Learner(mlp(2, (8,), None), plan=Plan(epochs=10, batch_size=8, lr=0.01))
+    learner.learn(path, name="march")
+    assert learner.tasks["march"].labels == ("ok", "worn")
+    bare = tmp_path / "new.csv"
+    bare.write_text("heat,noise\n0.1,1\n4.2,1\n")
+    assert learner.predict(bare, task="march").labels.tolist() == [0, 1]

@@ -29,8 +29,9 @@ def learn(
     data: Annotated[
         Path,
         typer.Option(
-            metavar="FILE",
-            help="Examples: a .csv with a column of labels, or an .npz with the arrays x and y.",
+            metavar="PATH",
+            help="Examples: a .csv or .parquet with a column of labels, an .npz with the arrays x "
+            "and y, a data set that `datasets` saved, or a folder of pictures, CLASS/*.png.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Of this update, and of the task that it begins.")],
@@ -91,11 +92,13 @@ def learn(
     `--max-drop` of its accuracy on its own part, the update is rejected, the model stays what it
     was to the bit, and the exit code is 3. `uclearn status FOLDER` tells the story.
     """
+    from uclearn.live.folder import shape_of
     from uclearn.live.gate import Gate
     from uclearn.live.learner import Learner
-    from uclearn.live.table import read_table
+    from uclearn.live.table import as_update, read_table
+    from uclearn.networks import has_heads
 
-    table = read_table(data, label, labelled=True)
+    table = read_table(data, label, labelled=True, shape=shape_of(folder))
     made = {
         "method": method,
         "hidden": hidden,
@@ -114,7 +117,8 @@ def learn(
         if learner.tasks:
             _refuse(folder, made)
         learner.plan = replace(learner.plan, **given)
-        request = _request(learner, table, task, add_classes)
+        heads = has_heads(learner.network)
+        request = as_update(table, learner.tasks, task, heads=heads, add_classes=add_classes)
         update = learner.learn(name=name, task=task, gate=gate, **request)
     _tell(update, folder, json)
     if not update.kept:
@@ -126,48 +130,33 @@ def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
 
     from uclearn.live.blueprint import Standardise
     from uclearn.live.learner import Learner
-    from uclearn.live.table import classes_of
-    from uclearn.networks import MultiHead, mlp
+    from uclearn.networks import MultiHead, mlp, picture_network
     from uclearn.runs.resolve import parse_settings
+    from uclearn.tasks.own.examples import in_order
     from uclearn.training.plan import Plan
 
     chosen = {"epochs": 20, "batch_size": 32, **plan}
     seed = int(chosen.get("seed", 0))
+    own = parse_settings([f"method.{text}" for text in made["set"] or []])
+    settings = {key.removeprefix("method."): value for key, value in own.items()}
+    classes = len(in_order(table.labels or ()))
+    if table.inputs.dim() == 4 and not made["hidden"]:  # pictures
+        shape, outputs = table.inputs.shape[1:], classes if made["one-head"] else None
+        conv = picture_network("conv", shape, outputs, seed=seed)
+        return Learner(conv, made["method"] or "ucl", plan=Plan(**chosen), **settings)
     widths = _widths(made["hidden"] or "64,64")
     features = table.inputs[0].numel()
     flat: list[nn.Module] = [] if table.inputs.dim() == 2 else [nn.Flatten()]
     scale: list[nn.Module] = [] if made["as-is"] else [Standardise.of(table.inputs.flatten(1))]
     if made["one-head"]:
-        body = mlp(features, widths, len(classes_of(table.labels or ())), seed=seed)
+        body = mlp(features, widths, classes, seed=seed)
         network: nn.Module = nn.Sequential(*flat, *scale, *body.children())
     else:
         heads = mlp(features, widths, None, seed=seed)
         assert isinstance(heads, MultiHead)
         trunk = nn.Sequential(*flat, *scale, *heads.trunk.children())
         network = MultiHead(trunk, heads.features, seed)
-    own = parse_settings([f"method.{text}" for text in made["set"] or []])
-    settings = {key.removeprefix("method."): value for key, value in own.items()}
     return Learner(network, made["method"] or "ucl", plan=Plan(**chosen), **settings)
-
-
-def _request(learner: Learner, table: Table, task: str | None, add_classes: bool) -> dict[str, Any]:
-    """The data with their labels numbered, and how many classes there are."""
-    from uclearn.live.table import classes_of
-    from uclearn.live.update import known_task
-    from uclearn.networks import has_heads
-
-    assert table.labels is not None
-    heads = has_heads(learner.network)
-    if task is not None or (learner.tasks and not heads):
-        known = known_task(learner.tasks, task or list(learner.tasks)[-1]).labels
-        fresh = set(table.labels) - set(known) if add_classes else set()
-        labels = (*known, *classes_of(tuple(fresh)))
-        classes = len(labels) if fresh else None
-    else:
-        labels = classes_of(table.labels)
-        classes = max(len(labels), 2) if heads else None
-    data = (table.inputs, table.numbered(labels))
-    return {"data": data, "labels": labels, "classes": classes}
 
 
 def _refuse(folder: Path, made: dict[str, Any]) -> None:

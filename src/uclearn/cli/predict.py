@@ -22,7 +22,12 @@ if TYPE_CHECKING:
 def predict(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="Where the model is kept.")],
     data: Annotated[
-        Path, typer.Option("--data", metavar="FILE", help="A .csv, or an .npz with the array x.")
+        Path,
+        typer.Option(
+            "--data",
+            metavar="PATH",
+            help="A .csv or .parquet, an .npz with the array x, or a folder of pictures.",
+        ),
     ],
     task: Annotated[
         str | None,
@@ -54,8 +59,11 @@ def predict(
     learner = Learner.load(folder)
     if learner.note:
         typer.echo(learner.note, err=True)
-    table = read_table(data, label, labelled=False)
+    shape = None if learner.example is None else tuple(learner.example.shape[1:])
+    table = read_table(data, label, labelled=False, shape=shape)
     prediction = learner.predict(table.inputs, task, uncertainty=uncertainty, together=together)
+    if prediction.task_margin is not None:
+        typer.echo(_guessed(learner, together), err=True)
     rows = list(_rows(learner, prediction))
     text = "".join(json_lines.dumps(row) + "\n" for row in rows) if json else _csv(rows)
     if out is None:
@@ -63,6 +71,22 @@ def predict(
     else:
         write_text(out, text)
         typer.echo(f"{len(rows)} answers written to {out}.")
+
+
+def _guessed(learner: Learner, together: bool) -> str:
+    """That the task was guessed, and how far that can be relied on."""
+    how = "for all examples together" if together else "example by example"
+    found = learner.guessing()
+    if found is None:
+        known = "How often that is right is not known: no examples of every task were set apart."
+    else:
+        right = found.batch if together else found.task
+        known = (
+            f"On the examples set apart, the task is guessed right in {right:.0%}"
+            + (f" of batches of {found.batch_size}" if together else "")
+            + f"; the label in {found.label:.0%}, in {found.label_told:.0%} when the task is told."
+        )
+    return f"The task was guessed {how}. {known} `--task NAME` tells it."
 
 
 def _rows(learner: Learner, prediction: LearnerPrediction) -> Iterator[dict[str, Any]]:
@@ -76,6 +100,8 @@ def _rows(learner: Learner, prediction: LearnerPrediction) -> Iterator[dict[str,
             "probability": round(float(best[number]), 6),
             "entropy": round(float(prediction.entropy[number]), 6),
         }
+        if prediction.task_margin is not None:
+            row["task_margin"] = round(float(prediction.task_margin[number]), 6)
         if prediction.disagreement is not None:
             row["disagreement"] = round(float(prediction.disagreement[number]), 6)
         yield row

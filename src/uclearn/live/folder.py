@@ -17,7 +17,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError, DataError
 from uclearn.live.blueprint import describe, rebuild
@@ -137,6 +137,14 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     learner.note = note
     learner._continues[folder.resolve()] = before
     return learner
+
+
+def shape_of(folder: Path) -> tuple[int, ...] | None:
+    """Of one example, as the learner in `folder` takes it; None: there is none yet."""
+    if not has_checkpoint(folder):
+        return None
+    example = load_latest(folder, FORMAT)[0]["example"]
+    return tuple(example.shape[1:]) if isinstance(example, Tensor) else None
 
 
 def _settings(state: dict[str, Any]) -> dict[str, Any]:

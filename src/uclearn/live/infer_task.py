@@ -39,6 +39,16 @@ def least_uncertain(candidates: Sequence[Prediction], together: bool = False) ->
     )
 
 
+def margin(candidates: Sequence[Prediction], together: bool = False) -> Tensor:
+    """(batch,) how much more uncertain the second-best task's head is than the best one's, as a
+    share of the largest entropy: 0 is a toss-up, 1 leaves no doubt."""
+    shares = torch.stack([relative_entropy(one) for one in candidates])
+    if together:
+        shares = shares.mean(dim=1, keepdim=True).expand_as(shares)
+    first, second = shares.topk(2, dim=0, largest=False).values
+    return second - first
+
+
 def relative_entropy(prediction: Prediction) -> Tensor:
     """(batch,) entropy as a share of the largest possible; 1 for a head of a single class, which
     is never uncertain and so says nothing."""

@@ -19,7 +19,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.live import folder as files
@@ -27,8 +27,10 @@ from uclearn.live.canaries import TaskRecord, divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
 from uclearn.live.gate import Gate
+from uclearn.live.infer_task import InferenceAccuracy, inference_accuracy
 from uclearn.live.new_data import NewData, as_data, as_inputs, check_inputs, check_targets
-from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress
+from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress, undisturbed
+from uclearn.live.table import as_update, read_table
 from uclearn.live.update import SCHEMA, Update, UpdateRequest, UpdateTarget, known_task, now
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
@@ -120,7 +122,8 @@ class Learner:
 
         Args:
             data: `(inputs, targets)` as tensors or arrays, a torch `Dataset` or `DataLoader`
-                (read into memory), or `uclearn.tasks.Data`.
+                (read into memory), `uclearn.tasks.Data`, or the path of a file or a folder of
+                pictures (see `uclearn.live.table`), whose labels are then named.
             name: of the update, and of the task that it begins.
             task: go on with this known task instead of beginning one.
             gate: whether the update may pass; None: it always does.
@@ -132,6 +135,11 @@ class Learner:
             class_weights: one for each class, or `"balanced"`: rare classes count as much as
                 frequent ones.
         """
+        if isinstance(data, str | Path):
+            table = read_table(Path(data), None, labelled=True, shape=self._shape())
+            found = as_update(table, self.tasks, task, heads=has_heads(self.network))
+            data, labels = found["data"], labels or found["labels"]
+            classes = found["classes"] if classes is None else classes
         arrived = as_data(data)
         check_inputs(self.network, arrived.inputs, self.example, "data")
         if self._method is None:
@@ -175,7 +183,7 @@ class Learner:
         """What the model says about a batch; predicting leaves no trace.
 
         Args:
-            x: a batch of inputs.
+            x: a batch of inputs, or the path of some.
             task: which task it belongs to. None: for a network with heads the task whose head is
                 least uncertain, example by example (see `uclearn.live.infer_task`); with one
                 output layer, the newest.
@@ -185,6 +193,8 @@ class Learner:
         """
         if not self.tasks:
             raise TaskError("This learner has learned nothing yet. Call `learn` first.")
+        if isinstance(x, str | Path):
+            x = read_table(Path(x), None, labelled=False, shape=self._shape()).inputs
         inputs = as_inputs(x).to(next(self.method.parameters()).device)
         check_inputs(self.method.model, inputs, self.example, "x")
         if uncertainty and draws < 2:
@@ -197,6 +207,17 @@ class Learner:
         if known.classes is None:
             return regress(self.method, inputs, known.name, known.index, count)
         return classify(self.method, inputs, names, known.index, count, together)
+
+    def guessing(self) -> InferenceAccuracy | None:
+        """How well tasks are told apart on the canaries of all of them, and what it costs; None
+        where a task has no canaries, or there is nothing to guess."""
+        known = [task.canary for task in self.tasks.values() if task.canary is not None]
+        if len(known) < max(2, len(self.tasks)) or not has_heads(self.method.model):
+            return None
+        if any(task.classes is None for task in self.tasks.values()):
+            return None
+        with undisturbed(self.method.model):
+            return inference_accuracy(self.method, known)
 
     # -- room ------------------------------------------------------------------------------
 
@@ -312,6 +333,9 @@ class Learner:
     def network(self) -> nn.Module:
         """The network in the method's hands; before the first data, the plain one."""
         return self._blank if self._method is None else self._method.model
+
+    def _shape(self) -> tuple[int, ...] | None:
+        return tuple(self.example.shape[1:]) if isinstance(self.example, Tensor) else None
 
     # -- inside ----------------------------------------------------------------------------
 

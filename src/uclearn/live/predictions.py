@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, use_samples
-from uclearn.live.infer_task import least_uncertain, predict_each
+from uclearn.live.infer_task import least_uncertain, margin, predict_each
 from uclearn.methods.contract import Method
 from uclearn.networks import run
 
@@ -32,6 +32,9 @@ class LearnerPrediction:
     """(batch,) what of the uncertainty comes from not knowing the weights: the mutual information
     between answer and weights, in nats; for regression the standard deviation of the outputs,
     (batch, ...). None if not asked for, or if the method knows no uncertainty of weights."""
+    task_margin: Tensor | None = None
+    """(batch,) where the task was guessed: how much more uncertain the next best task's head is, 0
+    for a toss-up to 1 for no doubt; None: the task was told, or there is only one."""
     classifies: bool = True
     """False: `outputs` are numbers of a regression."""
 
@@ -79,6 +82,7 @@ def classify(
         tasks=tuple(names[t] for t in found.task.tolist()),
         outputs=found.probabilities,
         disagreement=found.disagreement if draws and has_spread(method.model) else None,
+        task_margin=margin(candidates, together) if len(candidates) > 1 else None,
     )
 
 

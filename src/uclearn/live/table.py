@@ -1,10 +1,11 @@
-"""Examples from a file: CSV with a column of labels, or npz with the arrays `x` and `y`."""
+"""Examples for a model in use: CSV or Parquet with a column of labels, npz with the arrays `x` and
+`y`, a data set that `datasets` saved, or a folder of pictures."""
 
 from __future__ import annotations
 
 import csv
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,11 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import DataError
+from uclearn.live.canaries import TaskRecord
+from uclearn.live.update import known_task
+from uclearn.tasks.own.arrow import cells_of, is_saved
+from uclearn.tasks.own.examples import in_order
+from uclearn.tasks.own.pictures import loose_pictures, read_pictures
 
 
 @dataclass(frozen=True)
@@ -41,31 +47,75 @@ class Table:
         return torch.tensor([places[label] for label in self.labels])
 
 
-def classes_of(labels: Sequence[str]) -> tuple[str, ...]:
-    """The different labels in order: numbers by value, words by the alphabet.
+def read_table(
+    path: Path, label: str | None, *, labelled: bool, shape: Sequence[int] | None = None
+) -> Table:
+    """The examples at a path.
 
-    >>> classes_of(["10", "9", "10"]), classes_of(["worn", "ok"])
-    (('9', '10'), ('ok', 'worn'))
+    If there must be labels (`labelled`), they are in the table's column `label` (None: the last
+    one), or are the names of the folders that pictures lie in; if not, they are left out. `shape`:
+    of one example as the model takes it, to which pictures are brought; None: as they suggest.
     """
-    different = set(labels)
-    if all(label.lstrip("-").isdecimal() for label in different):
-        return tuple(sorted(different, key=int))
-    return tuple(sorted(different))
-
-
-def read_table(path: Path, label: str | None, *, labelled: bool) -> Table:
-    """The examples in a `.csv` or `.npz` file.
-
-    If there must be labels (`labelled`), they are in the CSV's column `label` (None: the last one);
-    if not, that column is left out.
-    """
+    wanted = "a .csv, .parquet or .npz file or a folder of pictures"
     if not path.exists():
-        raise DataError(f"{path}: expected a .csv or .npz file, found nothing.")
+        raise DataError(f"{path}: expected {wanted}, found nothing.")
+    if path.is_dir() and not is_saved(path):
+        return _from_pictures(path, labelled, shape)
+    if path.is_dir() or path.suffix == ".parquet":
+        names, rows = cells_of(path)
+        return _from_rows(path, names, rows, 0, label, labelled)
     if path.suffix == ".npz":
         return _from_npz(path, labelled)
     if path.suffix == ".csv":
         return _from_csv(path, label, labelled)
-    raise DataError(f"{path}: expected a .csv or .npz file, found {path.suffix or 'no ending'}.")
+    raise DataError(f"{path}: expected {wanted}, found {path.suffix or 'no ending'}.")
+
+
+def as_update(
+    table: Table,
+    tasks: Mapping[str, TaskRecord],
+    task: str | None,
+    *,
+    heads: bool,
+    add_classes: bool = False,
+) -> dict[str, Any]:
+    """Arguments of `Learner.learn` that a table comes to: the data with their labels numbered, and
+    how many classes there are."""
+    assert table.labels is not None
+    if task is not None or (tasks and not heads):
+        known = known_task(tasks, task or list(tasks)[-1]).labels
+        fresh = set(table.labels) - set(known) if add_classes else set()
+        labels = (*known, *in_order(fresh))
+        classes = len(labels) if fresh else None
+    else:
+        labels = in_order(table.labels)
+        classes = max(len(labels), 2) if heads else None
+    data = (table.inputs, table.numbered(labels))
+    return {"data": data, "labels": labels, "classes": classes}
+
+
+def _from_pictures(path: Path, labelled: bool, shape: Sequence[int] | None) -> Table:
+    if shape is not None and (len(shape) != 3 or shape[1] != shape[2]):
+        raise DataError(
+            f"{path}: holds pictures, but this model takes examples of shape {tuple(shape)}. Give "
+            "it data like those that it learned from."
+        )
+    size = None if shape is None else int(shape[1])
+    channels = None if shape is None else int(shape[0])
+    if labelled:
+        read = read_pictures(path, size, channels == 1, skip_broken=False)
+        if read.tasks is not None:
+            raise DataError(
+                f"{path}: has a folder for each task ({', '.join(read.task_names[:3])}, ...), and "
+                "an update learns one. Name one of them: PATH/TASK."
+            )
+        pixels, labels = read.inputs, [read.classes[c] for c in read.targets.tolist()]
+    else:
+        pixels, labels = loose_pictures(path, size, channels == 1), []
+    if channels == 3 and pixels.shape[1] == 1:
+        pixels = pixels.expand(-1, 3, -1, -1)  # grey ones for a model of coloured ones
+    # a scale that no data decide, so that it is the same for every update
+    return Table(pixels.float() / 64 - 2, tuple(labels) if labelled else None)
 
 
 def _from_npz(path: Path, labelled: bool) -> Table:
@@ -98,8 +148,20 @@ def _from_csv(path: Path, label: str | None, labelled: bool) -> Table:
     names: list[str] = []
     if rows and not all(_is_number(cell) for cell in rows[0][:-1]):
         names, *rows = rows
+    return _from_rows(path, names, rows, 2 if names else 1, label, labelled)
+
+
+def _from_rows(
+    path: Path,
+    names: list[str],
+    rows: list[list[str]],
+    begin: int,
+    label: str | None,
+    labelled: bool,
+) -> Table:
+    """Cells as text; `begin` is the number of the first row, `names` may be empty."""
     width = len(names or (rows[0] if rows else []))
-    for number, row in enumerate(rows, start=2 if names else 1):
+    for number, row in enumerate(rows, start=begin):
         if len(row) != width:
             raise DataError(f"{path}, row {number}: expected {width} cells, found {len(row)}.")
     place = _label_place(path, names, label, labelled, width)
@@ -107,7 +169,7 @@ def _from_csv(path: Path, label: str | None, labelled: bool) -> Table:
     kept = [column for column in range(width) if column != place]
     features = [
         [_number(path, row[c], n, names[c] if names else str(c)) for c in kept]
-        for n, row in enumerate(rows, start=2 if names else 1)
+        for n, row in enumerate(rows, start=begin)
     ]
     table = np.asarray(features, dtype=np.float64).reshape(len(rows), len(kept))
     return _checked(path, table, labels, tuple(names[c] for c in kept) if names else ())

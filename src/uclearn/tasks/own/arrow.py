@@ -57,8 +57,39 @@ def read_parquet(path: Path, roles: Roles) -> Examples:
 def read_saved(path: Path, roles: Roles, size: int | None, grey: bool) -> Examples:
     """A data set that `datasets.Dataset.save_to_disk` wrote, or a `DatasetDict`, whose parts are
     the split."""
+    tables, words = _saved_tables(path)
+    whole = _imported("pyarrow").concat_tables(tables, promote_options="default")
+    check_memory(path, 2.0 * whole.nbytes, "Keep fewer rows.")
+    return _as_examples(path, whole, roles, words, size, grey)
+
+
+def cells_of(path: Path) -> tuple[list[str], list[list[str]]]:
+    """The columns' names, and the rows as text; missing cells are empty."""
+    if path.is_dir():
+        tables, names = _saved_tables(path)
+    else:
+        try:
+            tables, names = [_imported("pyarrow.parquet").read_table(path)], {}
+        except _imported("pyarrow").ArrowException as error:
+            raise DataError(f"{path}: expected a whole Parquet file ({error}).") from error
+    whole = _imported("pyarrow").concat_tables(tables, promote_options="default")
+    if pictures := [field.name for field in whole.schema if _is_picture(field.type)]:
+        raise DataError(
+            f"{path}, column {pictures[0]}: holds pictures. Save them as a folder of pictures for "
+            "a model in use; `uclearn compare` takes them as they are."
+        )
+    columns = [
+        [_word(cell, names.get(name)) for cell in whole.column(name).to_pylist()]
+        for name in whole.column_names
+    ]
+    return list(whole.column_names), [list(row) for row in zip(*columns, strict=True)]
+
+
+def _saved_tables(path: Path) -> tuple[list[Any], dict[str, list[str]]]:
+    """The tables of all parts, each with a column that names its part, and the classes' names."""
     pa = _imported("pyarrow")
-    tables, words = [], {}
+    tables: list[Any] = []
+    words: dict[str, list[str]] = {}
     for folder, part in _folders(path):
         for file in _arrow_files(folder):
             try:
@@ -72,9 +103,7 @@ def read_saved(path: Path, roles: Roles, size: int | None, grey: bool) -> Exampl
         words |= _class_names(folder)
     if not tables:
         raise DataError(f"{path}: expected Arrow files beside {_STATE}, found none.")
-    whole = pa.concat_tables(tables, promote_options="default")
-    check_memory(path, 2.0 * whole.nbytes, "Keep fewer rows.")
-    return _as_examples(path, whole, roles, words, size, grey)
+    return tables, words
 
 
 def _as_examples(

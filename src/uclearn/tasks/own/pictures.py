@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
+from torch import Tensor
 
 from uclearn.errors import DataError
 from uclearn.tasks.own.examples import Examples, check_memory, in_order, numbered
@@ -72,6 +73,20 @@ def read_pictures(path: Path, size: int | None, grey: bool, skip_broken: bool) -
     if not kept:
         raise DataError(f"{path}: none of the {len(pictures)} pictures can be read.")
     return _as_examples(path, [whole[place] for place in kept], stack[kept], broken)
+
+
+def loose_pictures(path: Path, size: int | None, grey: bool) -> Tensor:
+    """(pictures, channels, side, side) of those that lie in `path` itself or in folders below it,
+    by name; whatever they are of."""
+    files = sorted(p for p in path.rglob("*") if p.suffix.lower() in SUFFIXES and p.is_file())
+    if not files:
+        raise DataError(f"{path}: expected pictures ({', '.join(SUFFIXES)}), found none.")
+    shapes, broken = _look([Picture(file, "", None) for file in files])
+    if broken:
+        raise DataError(_complaint(path, broken, len(files)))
+    side = size or _side(shapes.values())
+    channels = 1 if grey or _all_grey(shapes.values()) else 3
+    return torch.from_numpy(np.stack([decoded(file, side, channels) for file in files]).copy())
 
 
 def found_in(path: Path) -> list[Picture]:
