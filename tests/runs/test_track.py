@@ -60,6 +60,7 @@ def test_mlflow_in_its_local_store(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
     client = mlflow.MlflowClient(tracking_uri=(tmp_path / "mlruns").as_uri())
     experiment = client.get_experiment_by_name("split-digits")
+    assert experiment is not None
     (run,) = client.search_runs([experiment.experiment_id])
     assert run.info.status == "FINISHED"
     assert run.data.params["method"] == "ucl"

@@ -140,9 +140,8 @@ def resume(
     open_runs = [run for run in found if run.summary is None]
     if not found and not damaged:
         raise DataError(f"There is no run at or below {folder}. Check the path.")
-    if not open_runs:
-        if launch.mode == "live":
-            typer.echo(f"{len(found)} runs in {folder} are complete; there is nothing to resume.")
+    if not open_runs and launch.mode == "live":
+        typer.echo(f"{len(found)} runs in {folder} are complete; there is nothing to resume.")
     programs = [run for run in open_runs if "program" in run.config]
     for run in programs:
         typer.echo(

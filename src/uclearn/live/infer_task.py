@@ -45,8 +45,8 @@ def margin(candidates: Sequence[Prediction], together: bool = False) -> Tensor:
     shares = torch.stack([relative_entropy(one) for one in candidates])
     if together:
         shares = shares.mean(dim=1, keepdim=True).expand_as(shares)
-    first, second = shares.topk(2, dim=0, largest=False).values
-    return second - first
+    best: Tensor = shares.topk(2, dim=0, largest=False).values  # (2, batch)
+    return best[1] - best[0]
 
 
 def relative_entropy(prediction: Prediction) -> Tensor:

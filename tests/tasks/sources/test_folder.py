@@ -16,7 +16,6 @@ from uclearn.tasks.sources.folder import (
     UnreadablePictureError,
     cached,
     fingerprint,
-    load,
     read_picture,
 )
 
@@ -73,66 +72,6 @@ def test_more_than_eight_bits_are_refused(tmp_path: Path) -> None:
     Image.fromarray(np.full((4, 4), 40_000, dtype=np.uint16)).save(path)
     with pytest.raises(DataError, match=r"expected 8 bits per pixel, found mode I"):
         read_picture(path)
-
-
-def test_an_image_folder_gives_classes_in_the_order_of_their_names(tmp_path: Path) -> None:
-    save(tmp_path / "dog" / "1.png", square(10))
-    save(tmp_path / "cat" / "2.png", square(20))
-    save(tmp_path / "cat" / "1.png", square(30))
-    (tmp_path / "cat" / "notes.txt").touch()
-    (tmp_path / ".hidden").mkdir()
-    examples = load(tmp_path, colour=False)
-    assert examples.names == ("cat", "dog")
-    assert examples.labels.tolist() == [0, 0, 1]
-    assert examples.inputs[:, 0, 0].tolist() == [30, 20, 10]
-
-
-def test_colour_comes_channels_first(tmp_path: Path) -> None:
-    pixels = np.zeros((4, 4, 3), dtype=np.uint8)
-    pixels[..., 2] = 200
-    save(tmp_path / "blue" / "1.png", pixels, "RGB")
-    inputs = load(tmp_path).inputs
-    assert inputs.shape == (1, 3, 4, 4)
-    assert inputs[0, :, 0, 0].tolist() == [0, 0, 200]
-
-
-def test_scaling_down_is_the_mean_of_the_area(tmp_path: Path) -> None:
-    save(tmp_path / "c" / "1.png", [[0, 100], [100, 200]])
-    assert load(tmp_path, side=1, colour=False).inputs.tolist() == [[[100]]]
-
-
-def test_pictures_of_different_sizes_need_a_side(tmp_path: Path) -> None:
-    save(tmp_path / "c" / "1.png", square(side=4))
-    save(tmp_path / "c" / "2.png", square(side=6))
-    with pytest.raises(
-        DataError, match=r"2\.png: expected 4x4 pixels .* found 6x6\. Give a `side`"
-    ):
-        load(tmp_path)
-    assert load(tmp_path, side=4).inputs.shape == (2, 3, 4, 4)
-
-
-def test_pictures_must_be_square(tmp_path: Path) -> None:
-    save(tmp_path / "c" / "1.png", [[0, 0, 0], [0, 0, 0]])
-    with pytest.raises(
-        DataError, match=r"1\.png: expected a square picture, found 3x2\. Crop or pad"
-    ):
-        load(tmp_path, side=2)
-
-
-def test_an_empty_class_is_refused(tmp_path: Path) -> None:
-    save(tmp_path / "full" / "1.png", square())
-    (tmp_path / "hollow").mkdir()
-    with pytest.raises(DataError, match=r"hollow: expected at least one picture .* found none"):
-        load(tmp_path)
-
-
-def test_a_folder_without_classes_is_refused(tmp_path: Path) -> None:
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    with pytest.raises(DataError, match="expected one folder per class, found no folders in it"):
-        load(empty)
-    with pytest.raises(DataError, match="expected a folder with one folder per class, found none"):
-        load(tmp_path / "absent")
 
 
 class Builder:

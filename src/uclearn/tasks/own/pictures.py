@@ -40,11 +40,6 @@ class Picture(NamedTuple):
     task: str | None
 
 
-def is_pictures(path: Path) -> bool:
-    """Whether a folder holds pictures, in folders or folders of folders."""
-    return any(_pictures_in(each) or _folders(each) for each in _folders(path))
-
-
 def picture_files(path: Path) -> list[Path]:
     """All files that count."""
     order = path / _ORDER

@@ -1,10 +1,7 @@
-"""A user's own arrays: tensors, NumPy arrays, npz files."""
+"""A user's own arrays: tensors and NumPy arrays, checked."""
 
 from __future__ import annotations
 
-import zipfile
-import zlib
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -13,9 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from uclearn.errors import DataError
-from uclearn.tasks.sources.dataset import Examples, TrainTest
-
-_KEYS = ("x_train", "y_train", "x_test", "y_test")
+from uclearn.tasks.sources.dataset import Examples
 
 
 def from_arrays(inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any]) -> Examples:
@@ -37,34 +32,6 @@ def from_arrays(inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any]) -
                 f"shape {tuple(wanted.shape)}, smallest {int(wanted.min())}."
             )
     return Examples(values, wanted)
-
-
-def load_npz(path: str | Path) -> TrainTest:
-    """An npz file with the arrays x_train, y_train, x_test and y_test."""
-    path = Path(path).expanduser()
-    try:
-        with path.open("rb") as file:  # opened here, so that it is closed whatever NumPy finds
-            if not zipfile.is_zipfile(file):
-                raise DataError(f"{path}: expected a whole npz file, found a damaged one.")
-            file.seek(0)
-            arrays = np.load(file, allow_pickle=False)
-            if any(key not in arrays for key in _KEYS):
-                found = ", ".join(arrays.files)
-                raise DataError(f"{path}: expected the arrays {', '.join(_KEYS)}, found {found}.")
-            return TrainTest(_part(path, arrays, "train"), _part(path, arrays, "test"))
-    except FileNotFoundError as error:
-        raise DataError(f"{path}: expected an npz file, found nothing.") from error
-    except (OSError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise DataError(
-            f"{path}: expected a whole npz file, found a damaged one ({error})."
-        ) from error
-
-
-def _part(path: Path, file: Any, name: str) -> Examples:
-    try:
-        return from_arrays(file[f"x_{name}"], file[f"y_{name}"])
-    except ValueError as error:  # an array of objects, or one that `from_arrays` refuses
-        raise DataError(f"{path}: x_{name} and y_{name}: {error}") from error
 
 
 def _tensor(values: Tensor | NDArray[Any], name: str) -> Tensor:

@@ -1,4 +1,4 @@
-"""Folders of pictures, one per class: a user's own, and what the loaders of published ones need.
+"""Folders of pictures, one per class: what the loaders of published ones need, and a cache.
 
 Files are read with suspicion: sizes are checked before a single pixel is decoded. Thousands of
 small files are read once and kept as one, in the data folder, or in the platform's cache folder if
@@ -15,50 +15,14 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from uclearn.errors import DataError, SettingError
-from uclearn.tasks.sources.dataset import Examples, cache_folder
-
-_SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp")
-_FORMATS = ("PNG", "JPEG", "BMP", "WEBP")
-
-
-def load(folder: str | Path, side: int | None = None, colour: bool = True) -> Examples:
-    """The pictures in `folder`/CLASS/*.png (or jpg, bmp, webp), classes and files sorted by name.
-
-    uint8, (examples, 3, side, side) in colour and (examples, side, side) in grey. All pictures must
-    be square; without `side` they must also be of one size, with it they are scaled to it.
-    """
-    if side is not None and side < 1:
-        raise SettingError(f"`side` must be at least 1, got {side}. It is in pixels.")
-    classes = class_folders(Path(folder).expanduser())
-    pictures: list[NDArray[np.uint8]] = []
-    labels: list[int] = []
-    for label, root in enumerate(classes):
-        for path in picture_files(root, _SUFFIXES):
-            picture = read_picture(path, "RGB" if colour else "L", None, _FORMATS)
-            if side is not None and picture.shape[0] != side:
-                box = Image.Resampling.BOX
-                picture = np.asarray(Image.fromarray(picture).resize((side, side), box))
-            if pictures and picture.shape != pictures[0].shape:
-                wide, found = pictures[0].shape[1], picture.shape[1]
-                raise DataError(
-                    f"{path}: expected {wide}x{wide} pixels like the first picture, found "
-                    f"{found}x{found}. Give a `side` to scale all of them to."
-                )
-            pictures.append(picture)
-            labels.append(label)
-    inputs = torch.from_numpy(np.stack(pictures))
-    if colour:
-        inputs = inputs.permute(0, 3, 1, 2).contiguous()  # (examples, 3, side, side)
-    return Examples(inputs, torch.tensor(labels), tuple(root.name for root in classes))
-
+from uclearn.errors import DataError
+from uclearn.tasks.sources.dataset import cache_folder
 
 MOST_PIXELS = 2**24  # 4096x4096; a few bytes of PNG can claim billions
 
