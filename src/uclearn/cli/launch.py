@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,15 +81,16 @@ class Launch:
 
     def results(self, jobs: Sequence[Job]) -> list[Result]:
         """Make the runs, showing no more than how they go."""
-        names = [] if self.track is None else [name.strip() for name in self.track.split(",")]
-        with (
-            watching(self._spoken, [job.config for job in jobs]) as seen,
-            tracking(names, self.out, lambda text: typer.echo(text, err=True)) as tracked,
-        ):
+        with ExitStack() as stack:
+            told = [stack.enter_context(watching(self._spoken, [job.config for job in jobs]))]
+            if self.track is not None:
+                names = [name.strip() for name in self.track.split(",")]
+                elsewhere = tracking(names, self.out, lambda text: typer.echo(text, err=True))
+                told.append(stack.enter_context(elsewhere))
 
             def observer(config: Configuration, event: str, details: dict[str, Any]) -> None:
-                seen(config, event, details)
-                tracked(config, event, details)
+                for each in told:
+                    each(config, event, details)
 
             return run_all(jobs, workers=self.workers, observer=observer, on=self.engine)
 
