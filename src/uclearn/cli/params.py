@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -35,8 +35,11 @@ def params(
     from uclearn.paper.numbers import PARAMETERS
     from uclearn.runs.params import BYTES, parameter_table
 
-    subject = own.subject(benchmark, {})
-    rows = parameter_table(subject, None if hidden is None else _widths(hidden))
+    if hidden is not None and own.network is not None:
+        raise SettingError("`--hidden` and `--network` exclude each other: choose one.")
+    settings: dict[str, Any] = {}
+    subject = own.subject(benchmark, settings)
+    rows = parameter_table(subject, None if hidden is None else _widths(hidden), settings)
     thousands = PARAMETERS.get(benchmark.removesuffix("-large"), {}) if hidden is None else {}
     if json:
         print_json(

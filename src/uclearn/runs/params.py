@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,13 +114,16 @@ class Count(NamedTuple):
     footprint: Footprint
 
 
-def parameter_table(name: Named, hidden: Sequence[int] | None = None) -> list[Count]:
+def parameter_table(
+    name: Named, hidden: Sequence[int] | None = None, overrides: Mapping[str, Any] | None = None
+) -> list[Count]:
     """All methods on the benchmark `name`, in its last task. Needs no data.
 
     Args:
         name: the benchmark, or its name.
         hidden: widths of hidden layers, for a network other than the benchmark's own. It is not
             built, and may be of any size.
+        overrides: settings of the network that is built, by dotted key.
 
     >>> parameter_table("split-mnist")[0].footprint.kept
     269322
@@ -137,9 +140,10 @@ def parameter_table(name: Named, hidden: Sequence[int] | None = None) -> list[Co
                 table.append(Count(f"{method}, {variant}", method, found))
         return table
     for method in METHODS.sound()[0]:
-        table.append(Count(method, method, count(name, method)))
+        common = dict(overrides or {})
+        table.append(Count(method, method, count(name, method, common)))
         for variant, settings in facts(method).variants.items():
-            chosen = {f"{method}.{key}": value for key, value in settings.items()}
+            chosen = common | {f"{method}.{key}": value for key, value in settings.items()}
             table.append(Count(f"{method}, {variant}", method, count(name, method, chosen)))
     return table
 
