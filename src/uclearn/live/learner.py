@@ -23,6 +23,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
 from uclearn.live import folder as files
+from uclearn.live import record
 from uclearn.live.canaries import TaskRecord, divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
@@ -277,6 +278,16 @@ class Learner:
         Refused where another learner, or another process that learned in between, would be lost.
         """
         files.save(self, Path(folder))
+
+    def record(self, place: str | Path, name: str = "learner") -> Path:
+        """Write what was learned as a run below `place`, for `uclearn runs` and `report`; called
+        again, anew. Every task is judged by its canary, so learn with a `gate`.
+
+        Args:
+            place: a folder of runs, such as `"runs"`.
+            name: what it is called among them.
+        """
+        return record.write(self, Path(place), name)
 
     @classmethod
     def load(
