@@ -26,7 +26,7 @@ def write(learner: Learner, place: Path, name: str) -> Path:
     """Write the run of `learner`, or write it anew, and say where."""
     kept = [line for line in learner.journal if line["event"] == "update" and _is_kept(line)]
     rows = matrix(kept, list(learner.tasks))
-    config = {
+    config: dict[str, Any] = {
         "benchmark": re.sub(r"[^A-Za-z0-9_.-]+", "-", name).strip("-") or "learner",
         "method": learner.method_name,
         "seed": learner.plan.seed,
