@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.tasks.own.files import machines, write_npz
+from tests.tasks.own.files import write_npz
 from uclearn.errors import DataError
 from uclearn.tasks.own import examples
 from uclearn.tasks.own.source import own_data
@@ -42,17 +42,6 @@ def test_zeros_that_unfold_into_more_than_memory_are_refused(
     monkeypatch.setattr(examples, "free_memory", lambda: 1e6)
     with pytest.raises(DataError, match=r"zeros.npz: .* about 0.012 GB .* 0.001 GB are free"):
         own_data(path, split=2)
-
-
-def test_a_long_table_is_announced_before_it_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = machines(tmp_path / "wear.csv")
-    header, *rows = path.read_text().splitlines()
-    path.write_text("\n".join([header, *rows * 400]))
-    monkeypatch.setattr(examples, "free_memory", lambda: 1e5)
-    with pytest.raises(DataError, match=r"wear.csv: reading it takes about .* Nothing was read"):
-        own_data(path)
 
 
 def test_two_arrays_of_one_name(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.tasks.own.files import blobs, machines, write_csv, write_npz
+from tests.tasks.own.files import blobs, write_csv, write_npz
 from uclearn.errors import UclearnError
 from uclearn.tasks import TaskSequence
 from uclearn.tasks.own.source import own_data
@@ -51,20 +51,6 @@ def test_inputs_are_at_the_scale_of_the_first_task(tmp_path: Path) -> None:
     assert second.mean() > 20  # it is not told where the second lies
 
 
-def test_a_table_of_numbers_words_and_gaps(tmp_path: Path) -> None:
-    made = own_data(machines(tmp_path / "wear.csv"))
-    tasks = made.build(0, None, 2)
-    assert [task.name for task in tasks] == ["lathe", "drill"]  # as they first appear
-    assert not tasks.heads
-    # heat, that it is missing, blue, red
-    assert made.input_shape == (4,)
-    whole = torch.cat([t.train.batch(torch.arange(len(t.train))).inputs for t in tasks])
-    assert bool(torch.isfinite(whole).all())
-    missing = whole[:, 1] == 1
-    assert bool((whole[missing, 0] == 0).all())  # the mean of the first task
-    assert torch.equal(whole[:, 2] + whole[:, 3], torch.ones(len(whole)))
-
-
 @pytest.mark.parametrize(
     ("scenario", "heads", "classes"), [("task", True, (2, 2)), ("class", False, (4, 4))]
 )
@@ -75,41 +61,12 @@ def test_scenarios(tmp_path: Path, scenario: str, heads: bool, classes: tuple[in
     assert labels == ([0, 1] if heads else [2, 3])
 
 
-def test_groups_are_not_torn_apart(tmp_path: Path) -> None:
-    group = np.arange(120) // 6
-    path = write_npz(tmp_path / "patients.npz", group=group)
-    for seed in range(5):
-        task = tasks_of(path, seed, permute=1)[0]
-        train, test = (set(group[part.rows]) for part in (task.train, task.test))  # type: ignore[union-attr]
-        assert not train & test
-        assert len(test) == 4  # a fifth of twenty
-
-
 def test_a_split_of_ones_own_is_kept(tmp_path: Path) -> None:
     split = np.array(["train", "test", "validation", "train"] * 30)
     path = write_npz(tmp_path / "told.npz", y=np.arange(120) // 4 % 3, split=split)
     task = tasks_of(path, permute=2)[0]
     assert task.valid is not None
     assert (len(task.train), len(task.valid), len(task.test)) == (60, 30, 30)  # type: ignore[arg-type]
-
-
-def test_the_name_is_that_of_the_data_and_of_what_is_made_of_them(tmp_path: Path) -> None:
-    path = write_npz(tmp_path / "four.npz")
-    name = own_data(path, split=2).name
-    moved = tmp_path / "elsewhere" / "four.npz"
-    moved.parent.mkdir()
-    path.rename(moved)
-    assert own_data(moved, split=2).name == name
-    assert own_data(moved, permute=2).name != name
-    write_npz(moved, x=blobs(seed=1)[0])
-    assert own_data(moved, split=2).name != name
-
-
-def test_nothing_is_written_beside_the_data(tmp_path: Path, own_cache: Path) -> None:
-    path = write_npz(tmp_path / "four.npz")
-    own_data(path, split=2)
-    assert [each.name for each in tmp_path.iterdir() if each != own_cache] == ["four.npz"]
-    assert len(list(own_cache.rglob("*four.npz.safetensors"))) == 1
 
 
 _HEADS = ["heat", "label"]
