@@ -75,7 +75,8 @@ def test_over_streams_few_harmless_updates_are_rejected_and_few_harmful_ones_let
     """200 streams of 12 updates; each task's true loss is drawn: none, some that is tolerated, or,
     for one task in every third update, as much as the gate says that it notices."""
     gate, examples, churn = Gate(max_drop=0.01), 400, 0.004
-    harmless, harmful = [], []
+    harmless: list[bool] = []
+    harmful: list[bool] = []
     for stream in range(200):
         draw = torch.Generator().manual_seed(stream)
         canaries: list[Tensor] = []

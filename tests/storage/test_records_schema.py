@@ -7,11 +7,11 @@ from uclearn.errors import DataError
 from uclearn.storage.records import (
     ADDED_LATER,
     SCHEMA,
-    Document,
     check_schema,
     plain,
     without_later_defaults,
 )
+from uclearn.storage.sealed import Document
 
 
 def test_a_document_of_today_is_left_alone() -> None:

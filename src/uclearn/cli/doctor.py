@@ -152,7 +152,7 @@ def _models(folder: Path) -> Iterator[Finding]:
             _, note = load_latest(place, FORMAT)
             lines = len(read_journal(place))
         except UclearnError as error:
-            whole = _sound(lambda place=place: load_latest(place, FORMAT))
+            whole = _sound(partial(load_latest, place, FORMAT))
             left = f"The checkpoint is sound and holds the journal: delete {JOURNAL_NAME}."
             told = left if whole and JOURNAL_NAME in str(error) else ""
             yield Finding(str(place), False, f"{error} {told}".rstrip())

@@ -36,13 +36,12 @@ from uclearn.storage.records import (
     FORMAT,
     SCHEMA,
     SUMMARY_NAME,
-    Document,
     Summary,
     plain,
     read_document,
     read_summary,
 )
-from uclearn.storage.sealed import append_sealed, write_sealed
+from uclearn.storage.sealed import Document, append_sealed, write_sealed
 
 
 class RunRecorder:
