@@ -114,22 +114,24 @@ def main() -> None:
     parser.add_argument("--only", help="parts of names, with commas")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    found = []
     wanted = options.only.split(",") if options.only else [""]
+    known = json.loads(options.out.read_text())["models"] if _goes_on(options) else []
+    found = {(each["source"], each["name"]): each for each in known}
     for entry in entries():
-        if not any(part in entry.name for part in wanted):
-            continue
-        each = look(entry)
-        found.append(each)
-        print(_line(each), flush=True)
-    if options.out and options.only and options.out.exists():
-        new = {(each["source"], each["name"]): each for each in found}
-        before = json.loads(options.out.read_text())["models"]
-        found = [new.pop((each["source"], each["name"]), each) for each in before] + [*new.values()]
-    result = {"summary": summary(found), "models": found}
-    print(json.dumps(result["summary"]))
-    if options.out:
-        options.out.write_text(json.dumps(result, indent=1) + "\n")
+        if any(part in entry.name for part in wanted):
+            found[entry.source, entry.name] = look(entry)
+            print(_line(found[entry.source, entry.name]), flush=True)
+            if options.out:
+                _write(options.out, list(found.values()))
+    print(json.dumps(summary(list(found.values()))))
+
+
+def _goes_on(options: argparse.Namespace) -> bool:
+    return bool(options.only and options.out and options.out.exists())
+
+
+def _write(path: Path, found: list[dict[str, Any]]) -> None:
+    path.write_text(json.dumps({"summary": summary(found), "models": found}, indent=1) + "\n")
 
 
 def _line(each: dict[str, Any]) -> str:

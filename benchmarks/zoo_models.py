@@ -182,7 +182,7 @@ TIMM = (
     "mobilenetv3_small_050 efficientnet_lite0 tf_efficientnet_b0 mnasnet_050 ghostnet_050 "
     "convnext_atto convnextv2_atto "
     "vit_tiny_patch16_224 deit_tiny_patch16_224 swin_tiny_patch4_window7_224 "
-    "mixer_s32_224 gmlp_ti16_224 resmlp_12_224 pit_ti_224 levit_128s crossvit_9_240 "
+    "mixer_s32_224 pit_ti_224 levit_128s crossvit_9_240 "
     "coat_lite_tiny poolformer_s12 mobilevit_xxs edgenext_xx_small efficientformer_l1 "
     "eva02_tiny_patch14_224 xcit_nano_12_p16_224 "
     "repvgg_a0 tiny_vit_5m_224 "
