@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
 from contextlib import AbstractContextManager, nullcontext
 from typing import Annotated, Any
 
@@ -113,6 +114,12 @@ def main() -> None:
         sys.exit(130)
     except BrokenPipeError:  # `uclearn runs | head`
         sys.stderr.close()
+        sys.exit(1)
+    except OSError as error:  # a name that is too long, a folder that may not be read
+        if error.filename is None:
+            raise
+        name = textwrap.shorten(ascii(str(error.filename)), 100, placeholder="...")
+        print(f"Error: {error.strerror}: {name}. Check the path.", file=sys.stderr)  # noqa: T201
         sys.exit(1)
 
 

@@ -143,8 +143,18 @@ def _words(path: Path, labels: Any) -> tuple[str, ...]:
 
 
 def _from_csv(path: Path, label: str | None, labelled: bool) -> Table:
-    with path.open(newline="", encoding="utf-8-sig") as file:
-        rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 (byte {error.start + 1}). Save it as UTF-8, or convert it: iconv "
+            f"-f latin1 -t utf-8 {path.name}"
+        ) from error
+    except csv.Error as error:
+        raise DataError(
+            f"{path} cannot be read as CSV: {error}. Mend or leave out that row."
+        ) from (error)
     names: list[str] = []
     if rows and not all(_is_number(cell) for cell in rows[0][:-1]):
         names, *rows = rows

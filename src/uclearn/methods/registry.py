@@ -143,6 +143,12 @@ def _checked(part: str, settings: Settings) -> Mapping[str, Any]:
     given = settings.get(part, {})
     for key in given:
         _known(f"setting of {part}", key, keywords(part))
+    for key, known in keywords(part).items():
+        if known.default is inspect.Parameter.empty and key not in given:
+            raise SettingError(
+                f"The method {part} must be told its setting {key!r}: `{key}=...`, on the command "
+                f"line `--set {key}=...`."
+            )
     return given
 
 

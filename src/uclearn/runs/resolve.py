@@ -75,7 +75,7 @@ def read_file(path: Path) -> dict[str, Any]:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise SettingError(f"The file {path} cannot be read: {error.strerror or error}.") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         raise SettingError(f"The file {path} is not TOML: {error}.") from error
     flat: dict[str, Any] = {}
     for key, value in document.items():
