@@ -9,7 +9,7 @@ import pytest
 from tests.cli.terminal import Said, Uclearn, run_small
 from tests.runs.small import OPTIONS
 from tests.runs.test_job import outcome
-from uclearn.storage.records import find_runs, read_run
+from uclearn.storage.records import SCHEMA, find_runs, read_run
 
 
 def test_a_run_is_made_once(uclearn: Uclearn) -> None:
@@ -51,7 +51,7 @@ def test_what_the_precision_came_to_is_said_and_recorded(
     assert run.summary is not None
     assert run.config["plan"]["precision"] == "auto"
     assert run.summary.extra["precision"] == "bfloat16"
-    assert run.events[0] == {"schema": 1, "event": "precision", "precision": "bfloat16"}
+    assert run.events[0] == {"schema": SCHEMA, "event": "precision", "precision": "bfloat16"}
 
 
 @pytest.mark.parametrize(("method", "who"), [("ucl", "torch (UCLEARN_NATIVE=0)"), ("ewc", None)])
