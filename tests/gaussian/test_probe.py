@@ -211,3 +211,13 @@ def test_a_weight_that_is_stored_the_other_way_round_is_held_as_any_linear_layer
         strengths.append(method.topology.sources["2"].tolist())
     assert penalties[0] == pytest.approx(penalties[1], rel=1e-5)
     assert strengths[0] == strengths[1]
+
+
+def test_what_a_layer_makes_of_sequences_may_be_changed_in_place() -> None:
+    """As many models do behind a linear layer."""
+    noisy, x = convert(nn.Linear(4, 3), sigma=0.1, sampling="local"), torch.randn(2, 5, 4)
+    output = noisy.train()(x)
+    output *= 2
+    output.sum().backward()
+    assert noisy.get_parameter("bias").grad is not None
+    assert noisy.get_parameter("bias").grad.tolist() == [20.0, 20.0, 20.0]  # type: ignore[union-attr]

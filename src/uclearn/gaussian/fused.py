@@ -53,6 +53,10 @@ class _LocalLinear(Function):
         dtype = normals.source.dtype  # in which they are multiplied
         given = (input.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
         output = F.linear(*given)
+        if (
+            output._is_view()
+        ):  # of sequences it is, and whoever is next could not change it in place
+            output = torch.ops.aten._unsafe_view(output, output.shape)
         lengths = calls.local(output, given[0], rho, normals.address)
         # converted ones are kept, too, so that nobody converts them again
         ctx.save_for_backward(input, weight, bias, rho, *given[:2], lengths)
