@@ -33,7 +33,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
     "data": {"copies": None},
     "network": {"kind": "mlp"},
-    "ucl": {"hold": "weights", "silence_idle": False},
+    "ucl": {"hold": "weights", "pretrained": False, "silence_idle": False},
     "ewc": {"fisher": "auto"},
     "vcl": {"sampling": "weight"},
 }
