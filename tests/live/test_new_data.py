@@ -61,9 +61,14 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
         "The inputs of `data` must hold numbers, got <U1.",
     ),
     "no data at all": (
-        lambda: "january.csv",
+        lambda: 3,
         "`data` must be (inputs, targets), a torch Dataset or DataLoader, or uclearn.tasks.Data, "
-        "got str.",
+        "got int.",
+    ),
+    "a file that is not there": (
+        lambda: "january.csv",
+        "january.csv: expected a .csv, .parquet or .npz file or a folder of pictures, found "
+        "nothing.",
     ),
 }
 
