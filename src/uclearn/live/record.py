@@ -34,7 +34,7 @@ def write(learner: Learner, place: Path, name: str) -> Path:
         "settings": {learner.method_name.partition("+")[0]: dict(learner.settings)},
         "plan": {k: v for k, v in asdict(learner.plan).items() if k != "checkpoint_seconds"},
     }
-    folder = place / config["benchmark"] / f"{learner.method_name}-learner" / "seed-0"
+    folder = place / str(config["benchmark"]) / f"{learner.method_name}-learner" / "seed-0"
     made = environment()
     with open_run(folder, config, "recording a learner") as recorder:
         recorder.rewind(0)
