@@ -13,6 +13,7 @@ from tests.methods.permuted_digits import Examples, accuracy, network, permuted_
 from uclearn import UCL, Method
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, convert, use_samples
+from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.pretrained import measured
 from uclearn.networks import MultiHead, mlp
 from uclearn.tasks import Data, Task
@@ -192,3 +193,41 @@ def test_running_statistics_that_came_with_the_network_stay(kind: str) -> None:
     with method.inference(0) as network:
         kept = torch.equal(network.get_buffer("1.running_mean"), before["1.running_mean"])
     assert kept == (kind != "shared")
+
+
+def short_task(classes: int | None, steps: int = 1) -> UCL:
+    """A network after so few steps that sigma could not move."""
+    torch.manual_seed(0)
+    x, y = torch.randn(32, 6), torch.randint(3, (32,))
+    method = UCL(nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)), x[:1], lr_sigma=1e-9)
+    optimizer = torch.optim.Adam(method.parameter_groups(lr=0.01))
+    for _ in range(steps):
+        loss = F.cross_entropy(method.model(x), y) + method.penalty(batch_size=16)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    method.end_task(Task("a", 0, Data(x, y), classes=classes))
+    return method
+
+
+def test_after_a_short_task_nodes_are_as_certain_as_its_curvature_warrants() -> None:
+    method = short_task(classes=3)
+    torch.manual_seed(0)
+    x = torch.randn(32, 6)  # what the task was
+    layers = [held.layer for held in method.held if isinstance(held, OutputAnchor)]
+    found = measured(method.model, layers, [lambda: [method.model(x)]], classes=True)
+    for held, curvature in zip(method.held, found.curvature, strict=True):
+        assert isinstance(held, OutputAnchor)
+        gained = 0.1 * float(held.initial) ** 2 * 16 * curvature / (2 * method.beta)
+        torch.testing.assert_close(held.strength().square(), 1 + gained, rtol=1e-3, atol=1e-4)
+        assert bool((held.strength() > 1).any())
+
+
+def test_of_numbers_nothing_is_measured_and_who_is_more_certain_stays_so() -> None:
+    method = short_task(classes=None)
+    for held in method.held:
+        assert isinstance(held, OutputAnchor)
+        torch.testing.assert_close(held.strength(), torch.ones_like(held.sigma))
+        held.layer.rho.data.fill_(-12.0)
+        held.be_at_least_as_certain(torch.ones_like(held.sigma), method.beta, 16)
+        assert bool((held.layer.rho == -12).all())

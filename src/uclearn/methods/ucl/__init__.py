@@ -51,7 +51,13 @@ from uclearn.methods.ucl.coverage import Coverage, follow, followed
 from uclearn.methods.ucl.grow import grow
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.penalty import UCLPenalty
-from uclearn.methods.ucl.pretrained import Answers, measured, passes_over, strengths_by
+from uclearn.methods.ucl.pretrained import (
+    Answers,
+    answers_to,
+    measured,
+    passes_over,
+    strengths_by,
+)
 from uclearn.methods.ucl.rules import (
     FINISHED,
     GUESSED,
@@ -160,6 +166,7 @@ class UCL(DrawsWeights):
     freeze_weight: Tensor
     tasks_done: Tensor
     steps_taken: Tensor
+    batch_examples: Tensor
 
     def __init__(
         self,
@@ -240,6 +247,8 @@ class UCL(DrawsWeights):
         if lr_sigma == "auto":
             # (2,): of the task before, and so far of the present one
             self.register_buffer("steps_taken", torch.zeros(2, dtype=torch.int64))
+        if hold == "outputs":
+            self.register_buffer("batch_examples", torch.tensor(0))  # behind the last step
         self._recent = RecentCalls()
         if hold == "outputs" or pretrained:
             self._recent.listen_to(self.model)
@@ -314,6 +323,7 @@ class UCL(DrawsWeights):
             self._look_back(task, inputs)
             return
         sums = self._look_at_inputs(task, inputs)
+        self._make_certain(task, inputs)
         self.statistics.settle(self.model, task, inputs)
         for anchor, new in zip(self._output_anchors(), sums, strict=True):
             anchor.seen.add_task(new)
@@ -369,6 +379,18 @@ class UCL(DrawsWeights):
 
     def _output_anchors(self) -> list[OutputAnchor]:
         return [held for held in self._all_held() if isinstance(held, OutputAnchor)]
+
+    def _make_certain(self, task: Task | None, inputs: Inputs) -> None:
+        """Nodes on which much hangs become certain, even if sigma had no time for it."""
+        anchors = self._output_anchors()
+        if not anchors or not self.batch_examples or (task is not None and task.classes is None):
+            return
+        head = int(self.tasks_done) if task is None else task.index
+        calls = forward_calls(self.model, task, inputs, self._recent, head)
+        layers = [held.layer for held in anchors]
+        found = measured(self.model, layers, answers_to(calls), classes=True)
+        for held, curvature in zip(anchors, found.curvature, strict=True):
+            held.be_at_least_as_certain(curvature, self.beta, int(self.batch_examples))
 
     def _look_at_inputs(self, task: Task | None, inputs: Inputs) -> list[list[Tensor]]:
         """What each layer is given in the task that ends."""
@@ -472,6 +494,8 @@ class UCL(DrawsWeights):
                 f"`batch_size` must be at least 1, got {size}. It counts the examples behind one "
                 "move of the optimiser, over all micro-batches and processes."
             )
+        if self.hold == "outputs":
+            self.batch_examples.fill_(int(size))
         return int(size)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:

@@ -8,7 +8,8 @@ from torch import Tensor, nn
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
-from uclearn.methods.ucl.rules import evidence
+from uclearn.methods.ucl.pretrained import strengths_by
+from uclearn.methods.ucl.rules import MEASURED, evidence
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
 from uclearn.penalties import Moved, OutputHold, half_product
@@ -23,6 +24,22 @@ class OutputAnchor(GaussianAnchor):
         self._node = self.sigma  # (groups, nodes per group) squared strength, once tightened
         self._hold: OutputHold | None = None
         self._spoken: holding.Spoken | None = None
+
+    @torch.no_grad()
+    def be_at_least_as_certain(self, curvature: Tensor, beta: float, batch_size: int) -> None:
+        """Nodes gain in strength, since the previous task, what the curvature of this one warrants;
+        those that have learned to be more certain than that stay so.
+
+        Args:
+            curvature: (nodes,) as `measured`.
+            beta: weight of eq. (6).
+            batch_size: that the task was learned with.
+        """
+        gained = strengths_by(curvature * MEASURED, float(self.initial), beta, batch_size)
+        strength = (self.strength().square().clamp_min(1) + gained.square() - 1).sqrt()
+        sigma = self.initial / strength
+        rho = sigma + torch.log(-torch.expm1(-sigma))
+        self.layer.rho.data.copy_(torch.minimum(self.layer.rho.data, rho))
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None

@@ -121,9 +121,24 @@ def _answers(model: nn.Module, inputs: Any, as_called: Any = None) -> Sequence[T
         said = model(*given, **keywords)
     else:
         said = call(model, inputs)
+    return [_classes_second(said)]
+
+
+def answers_to(calls: Iterable[Callable[[], Any]]) -> Iterator[Answers]:
+    """The same forward passes, with what the model answers where that is a choice among classes."""
+    for one in calls:
+        yield partial(_choice, one)
+
+
+def _choice(one: Callable[[], Any]) -> Sequence[Tensor]:
+    found = _classes_second(one())
+    return [found if found.dim() > 1 else found.unsqueeze(1)]  # one class alone is no choice
+
+
+def _classes_second(said: Any) -> Tensor:
     found = answer(said)
     # objects with `.logits` have classes last, where torch's losses have them second
-    return [found if isinstance(said, Tensor) or found.dim() < 3 else found.movedim(-1, 1)]
+    return found if isinstance(said, Tensor) or found.dim() < 3 else found.movedim(-1, 1)
 
 
 def strengths_by(curvature: Tensor, initial: float, beta: float, batch_size: float) -> Tensor:

@@ -29,6 +29,12 @@ eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a pictu
 neighbourhood only, hence more. Where all that could be looked at of a pretrained network are inputs
 of the first new task, it is 1 (GUESSED), or nothing new could be learned from them.
 
+In a short task sigma has no time to come to rest. So when a task of classes ends, the curvature is
+measured as well, by the network's own answers to what it was given (`pretrained.py`), and a node
+gains at least a share of what the balance would give it:
+
+    s_i^2 >= s_i'^2 + MEASURED sigma_init^2 B H_i / (2 beta)
+
 A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
 learn what it likes. But what it says to the inputs of earlier tasks should not change at random
 either, since certain nodes listen to it. So it is held by a share of what the layer is held by on
@@ -55,6 +61,7 @@ Auto = Literal["auto"]
 
 REACH = 10.0
 WANDER = 0.3
+MEASURED = 0.1
 NOISE = 0.1
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""
