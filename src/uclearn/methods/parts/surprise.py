@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 
-def surprise(outputs: Tensor, classes: bool, generator: torch.Generator) -> Tensor:
+def surprise(outputs: Tensor, classes: bool, generator: torch.Generator | None) -> Tensor:
     """(batch,) numbers whose squared gradients are, on average, the true Fisher information.
 
     With outputs z and random signs r, it is v . z with v held fixed and E v v^T the information
@@ -24,9 +24,13 @@ def surprise(outputs: Tensor, classes: bool, generator: torch.Generator) -> Tens
     Args:
         outputs: (batch, classes) or (batch, ...) numbers, with graph.
         classes: whether they are logits.
-        generator: of the signs.
+        generator: of the signs; None: they follow from the outputs (classes alone), so that an
+            example has the same, in whichever batch or process it is looked at.
     """
-    signs = torch.randint(0, 2, outputs.shape, generator=generator).to(outputs) * 2 - 1
+    if generator is None:
+        signs = _own_signs(outputs.detach())
+    else:
+        signs = torch.randint(0, 2, outputs.shape, generator=generator).to(outputs) * 2 - 1
     if classes:
         chances = outputs.detach().softmax(1)
         signs = signs * chances.sqrt()
@@ -34,3 +38,17 @@ def surprise(outputs: Tensor, classes: bool, generator: torch.Generator) -> Tens
     else:
         signs = signs * math.sqrt(2)
     return (outputs * signs).flatten(1).sum(1)
+
+
+def _own_signs(outputs: Tensor) -> Tensor:
+    """+1 or -1 for each class of each example, as good as random: which class leads, and by how
+    much, is mixed up with the number of the class."""
+    if outputs.shape[1] < 2:
+        return torch.ones_like(outputs)
+    best = outputs.topk(2, dim=1)
+    lead = (64 * (best.values[:, :1] - best.values[:, 1:])).long()
+    place = torch.arange(outputs.shape[1], device=outputs.device)
+    place = place.view(-1, *(1,) * (outputs.dim() - 2))
+    mixed = place * 0x9E3779B1 + best.indices[:, :1] * 0x85EBCA6B + lead * 0xC2B2AE35
+    mixed = (mixed ^ (mixed >> 15)) * 0x2C1B3C6D
+    return ((mixed >> 17) & 1).to(outputs) * 2 - 1

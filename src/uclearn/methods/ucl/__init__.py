@@ -388,7 +388,7 @@ class UCL(DrawsWeights):
         head = int(self.tasks_done) if task is None else task.index
         calls = forward_calls(self.model, task, inputs, self._recent, head)
         layers = [held.layer for held in anchors]
-        found = measured(self.model, layers, answers_to(calls), classes=True)
+        found = measured(self.model, layers, answers_to(calls), classes=True, by_chance=False)
         for held, curvature in zip(anchors, found.curvature, strict=True):
             held.be_at_least_as_certain(curvature, self.beta, int(self.batch_examples))
 

@@ -45,7 +45,12 @@ class Measured(NamedTuple):
 
 
 def measured(
-    model: nn.Module, layers: Sequence[GaussianLayer], passes: Iterable[Answers], classes: bool
+    model: nn.Module,
+    layers: Sequence[GaussianLayer],
+    passes: Iterable[Answers],
+    classes: bool,
+    *,
+    by_chance: bool = True,
 ) -> Measured:
     """How much hangs on each node, by the network's own answers.
 
@@ -54,6 +59,8 @@ def measured(
         layers: to measure.
         passes: each gives answers, with graph.
         classes: whether answers are logits.
+        by_chance: whether signs are drawn (see `surprise`), or follow from the answers: then any
+            number of processes finds the same.
     """
     sums = [torch.zeros_like(layer.rho) for layer in layers]
     counts = torch.zeros(2, dtype=torch.int64, device=sums[0].device)  # examples, batches
@@ -65,7 +72,7 @@ def measured(
         with torch.no_grad():
             heard.append((numbers[id(layer)], layer.length(*arguments), output))
 
-    generator = torch.Generator().manual_seed(0)
+    generator = torch.Generator().manual_seed(0) if by_chance else None
     hooks = [layer.register_forward_hook(hear) for layer in layers]
     try:
         with lent(model), torch.enable_grad():
