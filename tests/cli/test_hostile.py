@@ -27,8 +27,8 @@ def _files(uclearn: Uclearn) -> None:
     ("words", "told"),
     [
         ((*LEARN, "--data", "sound.csv", "--method", "hat"), "must be told its setting 'tasks'"),
-        ((*LEARN, "--data", "latin.csv"), "latin.csv is not UTF-8 (byte 15)"),
-        ((*LEARN, "--data", "wide.csv"), "wide.csv cannot be read as CSV: field larger"),
+        ((*LEARN, "--data", "latin.csv"), "latin.csv: expected text in UTF-8"),
+        ((*LEARN, "--data", "wide.csv"), "wide.csv: expected a CSV file (field larger"),
         ((*LEARN, "--data", "folder.csv"), "folder.csv: expected folders of pictures"),
         (("run", "split-digits", "--config", "deep.toml"), "deep.toml is not TOML"),
         (("runs", LONG), "File name too long: "),

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import csv
 import zipfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,6 +19,7 @@ from uclearn.live.update import known_task
 from uclearn.tasks.own.arrow import cells_of, is_saved
 from uclearn.tasks.own.examples import in_order
 from uclearn.tasks.own.pictures import loose_pictures, read_pictures
+from uclearn.tasks.own.text import csv_rows, is_number
 
 
 @dataclass(frozen=True)
@@ -143,20 +143,10 @@ def _words(path: Path, labels: Any) -> tuple[str, ...]:
 
 
 def _from_csv(path: Path, label: str | None, labelled: bool) -> Table:
-    try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-    except UnicodeDecodeError as error:
-        raise DataError(
-            f"{path} is not UTF-8 (byte {error.start + 1}). Save it as UTF-8, or convert it: iconv "
-            f"-f latin1 -t utf-8 {path.name}"
-        ) from error
-    except csv.Error as error:
-        raise DataError(
-            f"{path} cannot be read as CSV: {error}. Mend or leave out that row."
-        ) from (error)
+    with csv_rows(path) as found:
+        rows = [[cell.strip() for cell in row] for row in found]
     names: list[str] = []
-    if rows and not all(_is_number(cell) for cell in rows[0][:-1]):
+    if rows and not all(is_number(cell) for cell in rows[0][:-1]):
         names, *rows = rows
     return _from_rows(path, names, rows, 2 if names else 1, label, labelled)
 
@@ -215,14 +205,6 @@ def _checked(
             f"(first: example {broken[0]}, counted from 0)."
         )
     return Table(values, labels, names)
-
-
-def _is_number(cell: str) -> bool:
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
 
 
 def _number(path: Path, cell: str, row: int, column: str) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -19,10 +20,16 @@ _BYTES = 3 * 4  # per cell: the numbers in pieces, joined, and as features
 def read_csv(path: Path, roles: Roles) -> Examples:
     """The rows of a CSV file; the first one names the columns, unless it holds nothing but numbers
     (and then they are called 0, 1, ..., and the last one is the label)."""
+    with csv_rows(path) as rows:
+        return _read(path, rows, roles)
+
+
+@contextmanager
+def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
+    """The rows of a CSV file that are not empty; what is no CSV is refused."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = (row for row in csv.reader(file, delimiter=_delimiter(path)) if row)
-            return _read(path, rows, roles)
+            yield (row for row in csv.reader(file, delimiter=_delimiter(path)) if row)
     except UnicodeDecodeError as error:
         raise DataError(
             f"{path}: expected text in UTF-8, found other bytes ({error.reason}). Save it as UTF-8."
@@ -35,7 +42,7 @@ def _read(path: Path, rows: Iterator[list[str]], roles: Roles) -> Examples:
     first = [cell.strip() for cell in next(rows, [])]
     if not first:
         raise DataError(f"{path}: expected rows of examples, found an empty file.")
-    headed = not all(_is_number(cell) for cell in first[:-1]) or first[-1].lower() in LABELS
+    headed = not all(is_number(cell) for cell in first[:-1]) or first[-1].lower() in LABELS
     names = first if headed else [str(place) for place in range(len(first))]
     roles = roles.found(names, str(path))
     width, begin = len(names), 2 if headed else 1
@@ -81,7 +88,8 @@ def _delimiter(path: Path) -> str:
     return max(",;\t", key=line.count)
 
 
-def _is_number(cell: str) -> bool:
+def is_number(cell: str) -> bool:
+    """Whether the cell of a table holds a number."""
     try:
         float(cell)
     except ValueError:
