@@ -54,6 +54,34 @@ def test_every_command_takes_a_path(uclearn: Uclearn, tmp_path: Path) -> None:
     assert len(find_runs(Path("tuned"))) == 1
 
 
+@pytest.mark.slow
+def test_classes_that_come_later_from_the_file_to_the_report(
+    uclearn: Uclearn, tmp_path: Path
+) -> None:
+    write_npz(tmp_path / "four.npz")
+    own = ["four.npz", "--split", "2", "--scenario", "class"]
+    for method in ("finetuning", "ucl"):
+        made = uclearn("run", *own, "--method", method, *SHORT)
+        assert made.code == 0, made.err
+    runs = [read_run(folder) for folder in find_runs(Path("runs"))]
+    assert len(runs) == 2
+    for run in runs:
+        assert run.summary is not None
+        (first, unknown), last = run.summary.accuracy_matrix
+        assert first is not None
+        assert unknown is None
+        assert None not in last
+    assert uclearn("report", "runs").code == 0
+    assert "Four" in Path("report.html").read_text()
+    refused = uclearn("run", *own, "--method", "hat")
+    assert (refused.code, refused.err.count("\n")) == (1, 1)
+    assert "hat must be told which task an example is of" in refused.err
+    plain = {line["label"]: line for line in uclearn("params", *own, "--json").lines()}
+    # 6 inputs, twice 200 nodes, in the end four outputs
+    assert plain["finetuning"]["kept"] == 7 * 200 + 201 * 200 + 201 * 4
+    assert "hat" not in plain
+
+
 def test_changed_data_are_noticed_and_not_mixed(uclearn: Uclearn, tmp_path: Path) -> None:
     path = write_npz(tmp_path / "four.npz")
     words = ["run", "four.npz", "--split", "2", "--method", "finetuning", *SHORT]

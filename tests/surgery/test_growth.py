@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,10 +17,13 @@ from tests.surgery.networks import NETWORKS, answers, build, make_certain
 from uclearn import Method
 from uclearn.errors import SettingError, UnsupportedLayerError
 from uclearn.methods.hat import HAT
+from uclearn.methods.lwf import LwF
 from uclearn.methods.registry import build as build_method
+from uclearn.methods.vcl import VCL
 from uclearn.networks import MultiHead, mlp, run
 from uclearn.surgery.anatomy import widths
 from uclearn.surgery.growth import widen, widen_network
+from uclearn.tasks import Data, Task
 from uclearn.topology import trace
 
 
@@ -242,6 +246,34 @@ def test_other_methods_grow_with_neutral_values(kind: str) -> None:
         layer.weight[4:] += 1.0
     assert wide.penalty().item() == pytest.approx(held, rel=1e-5)
     learn(getattr(wide, "method", wide), x, steps=3, task=1)
+
+
+@pytest.mark.parametrize("heads", [True, False])
+@pytest.mark.parametrize("kind", [LwF, VCL])
+def test_a_teacher_and_posteriors_grow_and_are_loaded(kind: Any, heads: bool) -> None:
+    """A teacher stays as large as it was; new weights vary as in the beginning."""
+    net = mlp(4, (6,), None if heads else 3)
+    x, task = torch.randn(5, 4), Task("first", 0, Data(torch.randn(8, 4), torch.arange(8) % 3))
+    method = kind(net, **({"start_epochs": 0} if kind is VCL else {}))
+    method.begin_task(replace(task, classes=3))
+    method.end_task()
+    wide = widen(method, 2.0, x[:1])
+    with method.inference(0) as small, wide.inference(0) as large, torch.no_grad():
+        if kind is LwF:
+            torch.testing.assert_close(run(large, x), run(small, x))
+        else:  # new weights vary around 0
+            assert (run(large, x) - run(small, x)).abs().max() < 0.5
+        expected = run(large, x)
+    if kind is VCL:
+        layer = next(wide._all_layers())
+        assert torch.all(layer.weight_log_variance == wide.initial_log_variance)
+        assert torch.all(layer.prior_weight_log_variance[6:] == 0)  # N(0, 1)
+        assert torch.equal(layer.prior_weight[:6], method._layers[0].prior_weight)
+    again = widen(kind(net), 2.0, x[:1], seed=1)
+    again.load_state_dict(wide.state_dict())
+    with again.inference(0) as loaded, torch.no_grad():
+        assert torch.equal(run(loaded, x), expected)
+    assert torch.equal(*(m.penalty(inputs=x, examples=8) for m in (again, wide)))
 
 
 def test_the_method_that_was_given_is_left_alone() -> None:

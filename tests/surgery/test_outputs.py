@@ -11,10 +11,12 @@ from torch import Tensor, nn
 from tests.live.months import PLAN, accuracy, learner, month, state
 from uclearn.errors import UnsupportedLayerError
 from uclearn.live.learner import Learner
+from uclearn.methods.contract import Method
+from uclearn.methods.facts import Facts
 from uclearn.networks import mlp, run
-from uclearn.surgery.outputs import add_outputs, output_layer, resize_to, sizes
+from uclearn.surgery.outputs import add_outputs, grow_outputs, output_layer, resize_to, sizes
 
-METHODS = ["finetuning", "ucl", "ewc", "si", "mas", "rwalk", "hat", "ucl+replay"]
+METHODS = ["finetuning", "ucl", "ewc", "si", "mas", "rwalk", "hat", "lwf", "ucl+replay"]
 
 
 def grown(ours: Learner, outputs: int):  # type: ignore[no-untyped-def]
@@ -113,12 +115,25 @@ def test_the_output_layer_is_found_by_what_it_makes() -> None:
     assert output_layer(Own(), torch.zeros(1, 4)) == "last"
 
 
+class Shrinking(Method):
+    """Remembers something that is smaller for a larger network."""
+
+    facts = Facts()
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__(model)
+        outputs = len(list(model.parameters())[-1])
+        self.register_buffer("left", torch.zeros(10 - outputs))
+
+
 def test_a_method_whose_memory_does_not_fit_says_so() -> None:
-    ours = learner("lwf", outputs=2)
-    ours.learn(month(0), "january")
-    x, y = month(1)
-    with pytest.raises(UnsupportedLayerError, match="Classes cannot be added under LwF"):
-        ours.learn((x, y + 1), "february", classes=3)
+    network, draw = mlp(4, (12,), 2), torch.Generator()
+    strange, example = Shrinking(network), torch.zeros(1, 4)
+    with pytest.raises(UnsupportedLayerError, match="Classes cannot be added under Shrinking"):
+        add_outputs(strange, network, example, 3, Shrinking, draw)
+    with pytest.raises(UnsupportedLayerError, match="under Shrinking cannot be widened"):
+        grow_outputs(strange, 3, example, draw)
+    assert len(network[2].bias) == 2  # type: ignore[index]
 
 
 def test_resizing_keeps_what_was_there() -> None:

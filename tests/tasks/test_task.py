@@ -52,10 +52,13 @@ def test_numbers_must_follow_the_order() -> None:
         TaskSequence("s", [task(1)], heads=True)
 
 
-def test_one_head_cannot_serve_different_numbers_of_classes() -> None:
-    with pytest.raises(TaskError, match=r"`heads` must be True .* classes \(2, 3\)"):
-        TaskSequence("s", [task(0), task(1, 3)], heads=False)
-    assert TaskSequence("s", [task(0), task(1, 3)], heads=True).classes == (2, 3)
+def test_one_head_can_grow_but_not_shrink() -> None:
+    with pytest.raises(TaskError, match=r"`heads` must be True .* classes \(3, 2\).* only grow"):
+        TaskSequence("s", [task(0, 3), task(1)], heads=False)
+    assert not TaskSequence("s", [task(0), task(1, 3)], heads=True).grows
+    growing = TaskSequence("s", [task(0), task(1, 3)], heads=False)
+    assert growing.grows
+    assert repr(growing) == "TaskSequence('s', 2 tasks, one head that grows)"
 
 
 def test_more_tasks_than_there_are_cannot_be_taken() -> None:

@@ -92,19 +92,22 @@ def compare(
 
     Run the same command again and only what is missing is made. Two at once share the work.
     """
-    from uclearn.methods.registry import METHODS, parts
+    from uclearn.methods.registry import METHODS, facts, parts
     from uclearn.runs.resolve import resolve
+    from uclearn.tasks.benchmarks import benchmark as described
 
     launch = making.launch()
     settings = chosen.gathered()
     options.taken(settings, "benchmark", benchmark)
     preset = options.taken(settings, "preset", chosen.preset) or "default"
-    given = METHODS.sound()[0] if methods == "all" else methods.split(",")
+    subject = own.subject(benchmark, settings)
+    grows = described(subject).grows
+    every = [name for name in METHODS.sound()[0] if not (grows and facts(name).needs_task)]
+    given = every if methods == "all" else methods.split(",")
     names = list(dict.fromkeys("+".join(parts(name.strip())) for name in given))
     tuned = options.taken(settings, "method", None)
     if tuned is not None and tuned not in names:
         raise SettingError(f"The file is for `method` {tuned}, which is not compared: name it too.")
-    subject = own.subject(benchmark, settings)
     launch.make(
         resolve(subject, name, preset=preset, seed=seed, overrides=settings, methods=names)
         for seed in range(seeds)

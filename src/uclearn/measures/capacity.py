@@ -56,9 +56,13 @@ class Layer:
         """Whether a node of this layer with the standard deviation `sigma` is certain."""
         return sigma < CERTAIN * self.sigma_init
 
+    def course(self, node: int) -> list[float | None]:
+        """The node's sigma after each task; None before it was there."""
+        return [nodes[node] if node < len(nodes) else None for nodes in self.sigma]
+
     @property
     def nodes(self) -> int:
-        """How many there are; a network that was widened had fewer before."""
+        """How many there are; a network that was widened, or got new outputs, had fewer before."""
         return len(self.sigma[-1])
 
 

@@ -102,6 +102,9 @@ class Facts:
     works_in_rl: bool = False
     """Whether it can learn while acting: without stored examples of a task, whatever its
     outputs."""
+    needs_task: bool = False
+    """Whether it must be told which task an example is of, even where there is one output
+    layer."""
     search: Mapping[str, Range] = field(default_factory=dict)
     """By setting what `uclearn tune` searches, around the published values. A setting that a
     preset leaves at none is not searched."""

@@ -26,7 +26,7 @@ from torch.utils.hooks import RemovableHandle
 from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
-from uclearn.methods.facts import Cost, Facts, Range
+from uclearn.methods.facts import Cost, Facts, Range, remembers_nothing
 from uclearn.methods.parts.wrapper import check_setting
 from uclearn.networks import MultiHead, answer, run_trunk
 from uclearn.tasks.task import Task
@@ -87,6 +87,7 @@ class LwF(Method):
         search={"strength": Range(0.03, 10.0, log=True)},
         tried={"strength": (0.1, 0.3, 1.0, 3.0, 10.0)},
         cost=lambda n: Cost(2 * n.plain, n.plain, working=-n.head),
+        grow=remembers_nothing,  # the teacher stays as it is
     )
 
     def __init__(
@@ -136,6 +137,9 @@ class LwF(Method):
                 with torch.no_grad():
                     wanted = _answers(teacher, taught, heads)
                 answers = _answers(self.model, learned, heads).to(wanted.dtype)
+                answers = answers[
+                    :, : wanted.shape[1]
+                ]  # of outputs that came later it says nothing
                 total = total + self.strength * self._distance(answers, wanted, len(heads))
         return total
 
@@ -192,8 +196,24 @@ class LwF(Method):
             teacher = copy.deepcopy(self.model)
             if isinstance(teacher, MultiHead):
                 teacher.heads = nn.ModuleList()
+            _shape_as_saved(teacher, state_dict, f"{prefix}teachers.0.")
             self.teachers.append(teacher)
         super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+def _shape_as_saved(teacher: nn.Module, saved: dict[str, Any], prefix: str) -> None:
+    """The network may have grown since it became a teacher."""
+    if isinstance(teacher, MultiHead) and f"{prefix}heads.0.weight" in saved:
+        teacher.features = saved[f"{prefix}heads.0.weight"].shape[1]
+    for place, layer in teacher.named_modules():
+        for held in (layer._parameters, layer._buffers):
+            for name, own in held.items():
+                then = saved.get(f"{prefix}{place}.{name}".replace("..", "."))
+                if own is not None and then is not None and then.shape != own.shape:
+                    fresh = own.new_empty(then.shape)
+                    held[name] = nn.Parameter(fresh) if isinstance(own, nn.Parameter) else fresh
+        if isinstance(layer, nn.Linear):
+            layer.out_features, layer.in_features = layer.weight.shape
 
 
 def _freeze_after_loading(method: LwF, _: Any) -> None:

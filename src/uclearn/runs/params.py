@@ -27,6 +27,7 @@ from uclearn.runs.resolve import resolve
 from uclearn.runs.supervised import NetworkSettings, RunConfig, check_network
 from uclearn.tasks import Data, DataLike, Task, TaskSequence, iterate
 from uclearn.tasks.benchmarks import Named, benchmark
+from uclearn.training.begin import begin_task
 from uclearn.training.loop import TaskLoop, train_step
 from uclearn.training.nodes import parameter_count
 from uclearn.training.plan import Plan
@@ -67,7 +68,7 @@ def mlp_sizes(inputs: int, hidden: Sequence[int], classes: Sequence[int], *, hea
     (478410, 810, 800, 0, 0, 10)
     """
     own = [(hidden[-1] + 1) * count for count in classes] if heads else [0]
-    widths = [inputs, *hidden, *([] if heads else classes[:1])]
+    widths = [inputs, *hidden, *([] if heads else classes[-1:])]
     layers = tuple(itertools.pairwise(widths))
     return Sizes(
         shared=sum((before + 1) * after for before, after in layers),
@@ -139,7 +140,10 @@ def parameter_table(
                 found = expected(method, sizes, variant)
                 table.append(Count(f"{method}, {variant}", method, found))
         return table
+    grows = benchmark(name).grows
     for method in METHODS.sound()[0]:
+        if grows and facts(method).needs_task:
+            continue
         common = dict(overrides or {})
         table.append(Count(method, method, count(name, method, common)))
         for variant, settings in facts(method).variants.items():
@@ -175,10 +179,10 @@ def count(name: Named, method: str, overrides: dict[str, Any] | None = None) -> 
 
 def _learn_a_little(method: Method, config: RunConfig, tasks: TaskSequence) -> Footprint:
     """A step of the last two tasks; what there is in the last one, and after it."""
-    for task in tasks[:-2]:
-        method.begin_task(task)
-    for task in tasks[-2:]:
-        begun = method.begin_task(task)
+    for index in range(len(tasks)):
+        begun = begin_task(method, tasks, index, config.seed)
+        if index < len(tasks) - 2:
+            continue
         loop = TaskLoop(method, begun, config.make_plan(), cross_entropy)
         batch = begun.train.batch(torch.arange(len(begun.train)))
         step = Step(begun.index, batch.inputs, len(batch.targets), 0.5, len(begun.train))
@@ -238,7 +242,7 @@ def _seconds(config: RunConfig, data: Path | None) -> float:
         own |= facts(part).without_start
     tasks, method = prepare(RunConfig.from_document(settings), data)
     plan = config.make_plan()
-    begun = [method.begin_task(task) for task in tasks]
+    begun = [begin_task(method, tasks, index, plan.seed) for index in range(len(tasks))]
     step = _step_seconds(method, begun[-1].train, begun[-1].index, plan)
     batches = sum(math.ceil(len(task.train) / plan.batch_size) for task in begun)
     judged = 0.0 if plan.patience is None else _VALIDATION

@@ -17,7 +17,7 @@ from pydantic import model_validator as after_validation
 
 from uclearn.choices import check_choice
 from uclearn.errors import SettingError
-from uclearn.methods.registry import parts
+from uclearn.methods.registry import facts, parts
 from uclearn.paper import settings as published
 from uclearn.paper.settings import (
     BEST,
@@ -43,6 +43,7 @@ from uclearn.runs.config import (
 from uclearn.runs.prepare import PICTURE_NETWORKS, learn_tasks
 from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, Named, absent_data, benchmark
 from uclearn.tasks.own.source import Source
+from uclearn.training.begin import check_told
 from uclearn.training.plan import Plan
 
 PLAN_SETTINGS = settings_of(Plan, "seed", "checkpoint_seconds")
@@ -102,6 +103,8 @@ class RunConfig(Configuration):
         _check_tasks(described, self.tasks)
         check_network(described, self.network)
         _check_plan(self.make_plan())
+        for part in parts(self.method):
+            check_told(part, facts(part), described.grows)
         self.check_method()
         return self
 

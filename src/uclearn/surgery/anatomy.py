@@ -17,6 +17,7 @@ from torch.nn.modules.batchnorm import _NormBase
 from uclearn.errors import SettingError
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.parts.wrapper import running_on
+from uclearn.methods.vcl.mean_field import MeanFieldLayer
 from uclearn.networks import MultiHead, arguments
 from uclearn.topology import Ties, Topology, node_count, ties, trace
 from uclearn.topology.trace import Port, Ported
@@ -137,7 +138,7 @@ def _sort(model: nn.Module) -> tuple[dict[str, nn.Module], ...]:
     for name, module in model.named_modules():
         if id(module) in inside:
             continue
-        if isinstance(module, GaussianLayer) or type(module) in _LAYERS:
+        if isinstance(module, GaussianLayer | MeanFieldLayer) or type(module) in _LAYERS:
             layers[name] = module
         elif isinstance(module, (_NormBase, *_MIXING)):
             norms[name] = module

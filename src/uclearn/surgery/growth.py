@@ -256,6 +256,17 @@ class Growth:
             return kept  # it has not grown
         return cut_values(module, name, kept, self.of(module), 0.0)
 
+    def is_old(self, module: nn.Module, name: str) -> Tensor:
+        """Where the parameter `name` was there before, in its shape."""
+        shape = getattr(module, name).shape
+        cut = self.of(module)
+        nodes, features = (~self.is_new(index) for index in (cut.nodes, cut.features))
+        if len(shape) == 1:
+            return nodes
+        first, second = (nodes, features) if node_axis(module) == 0 else (features, nodes)
+        grid = first[:, None] & second
+        return grid.view(*grid.shape, *[1] * (len(shape) - 2)).expand(shape)
+
     def picked(self, values: Tensor, index: Tensor, fill: float, dim: int = 0) -> Tensor:
         """`values` at the old places that `index` (of a cut) names, with `fill` for new ones."""
         return pick(values, index, fill, dim)

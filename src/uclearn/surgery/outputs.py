@@ -47,8 +47,11 @@ def add_outputs(
             wanted[parameter][0] = outputs
     resize_to(larger, wanted)
     _draw(larger.get_submodule(name), outputs, method, name, generator)
+    drawn = cast(nn.Linear, larger.get_submodule(name)).weight
     try:
-        return _extended(method, name, larger, example), larger
+        grown = copy.deepcopy(method)
+        _extend(grown, name, drawn[_outputs(method, name) :], example)
+        return grown, larger
     except UnsupportedLayerError:
         grown = build(larger)
     try:
@@ -62,20 +65,33 @@ def add_outputs(
     return grown, larger
 
 
+def grow_outputs(method: Method, outputs: int, example: Any, generator: torch.Generator) -> None:
+    """Give the output layer `outputs` outputs, in place, and nothing where it has as many.
+
+    New ones are as `add_outputs` makes them; a method whose memory nobody knows how to extend is
+    refused. Build the optimiser anew.
+    """
+    name = output_layer(method.model, example)
+    more = outputs - _outputs(method, name)
+    if more > 0:
+        features = cast(nn.Linear, method.model.get_submodule(name)).in_features
+        _extend(method, name, _drawn(more, features, generator), example)
+
+
 @torch.no_grad()
-def _extended(method: Method, name: str, larger: nn.Module, example: Any) -> Method:
-    """A copy with the output layer of `larger`, and a memory that has grown with it."""
+def _extend(method: Method, name: str, rows: Tensor, example: Any) -> None:
+    """Put `rows` of weights behind those of the output layer; the memory grows with it."""
     extend_memory = required_grower(type(innermost(method)))
-    grown = copy.deepcopy(method)
-    anatomy = examine(grown.model, example)
-    drawn = cast(nn.Linear, larger.get_submodule(name))
-    layer = cast(nn.Linear, grown.model.get_submodule(name))
-    before = layer.out_features
-    cuts = lengthen(anatomy, {name: drawn.out_features - before})
-    resize(grown.model, anatomy, cuts)
-    layer.weight[before:] = drawn.weight[before:].to(layer.weight)
-    extend_memory(innermost(grown), Growth(anatomy, cuts, example))
-    return grown
+    anatomy = examine(method.model, example)
+    layer = cast(nn.Linear, method.model.get_submodule(name))
+    cuts = lengthen(anatomy, {name: len(rows)})
+    resize(method.model, anatomy, cuts)
+    layer.weight[-len(rows) :] = rows.to(layer.weight)
+    extend_memory(innermost(method), Growth(anatomy, cuts, example))
+
+
+def _outputs(method: Method, name: str) -> int:
+    return cast(nn.Linear, method.model.get_submodule(name)).out_features
 
 
 def output_layer(model: nn.Module, example: Any) -> str:
@@ -108,9 +124,14 @@ def _draw(
     assert isinstance(layer, nn.Linear)
     old = method.model.get_submodule(name)
     assert isinstance(old, nn.Linear)
-    bound = 1 / math.sqrt(layer.in_features)
-    fresh = torch.empty(outputs - old.out_features, layer.in_features)
-    layer.weight[old.out_features :] = fresh.uniform_(-bound, bound, generator=generator)
+    fresh = _drawn(outputs - old.out_features, layer.in_features, generator)
+    layer.weight[old.out_features :] = fresh
+
+
+def _drawn(rows: int, features: int, generator: torch.Generator) -> Tensor:
+    """Small random weights for new outputs."""
+    bound = 1 / math.sqrt(features)
+    return torch.empty(rows, features).uniform_(-bound, bound, generator=generator)
 
 
 def _transplanted(old: dict[str, Tensor], new: dict[str, Tensor]) -> dict[str, Tensor]:

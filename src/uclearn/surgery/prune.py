@@ -21,12 +21,12 @@ from torch import Tensor, nn
 
 from uclearn.errors import SettingError
 from uclearn.methods.losses import Score, correct
+from uclearn.networks import run
 from uclearn.surgery.anatomy import Anatomy, examine
 from uclearn.surgery.reliance import arriving, scores
 from uclearn.surgery.resize import Cut, Cuts, node_axis, outputs, resize, verify, whole
 from uclearn.tasks import DataLike, iterate
 from uclearn.topology import node_count, node_dim
-from uclearn.training.loop import mean_score
 
 LEVELS = 16
 """Sizes that are tried from the smallest network up, before the exact size is bisected."""
@@ -105,7 +105,17 @@ def mean_scores(
     """The mean score of a network on each data set, in evaluation mode; arguments as of `prune`."""
     network.eval()
     with torch.no_grad():
-        return tuple(mean_score(network, data, score, head=head) for data in sets)
+        return tuple(_mean_score(network, data, score, head) for data in sets)
+
+
+def _mean_score(network: nn.Module, data: DataLike, score: Score, head: int | None) -> float:
+    device = next(network.parameters()).device
+    total = 0.0
+    for batch in iterate(data, 1024):
+        placed = batch.to(device)
+        answers = run(network, placed.inputs, placed.task if head is None else head)
+        total += float(score(answers, placed.targets).sum())
+    return total / len(data)
 
 
 def largest(good: Callable[[int], bool], most: int) -> int:

@@ -68,7 +68,7 @@ def cut_values(module: nn.Module, name: str, values: Tensor, cut: Cut, fill: flo
     """Something shaped like the parameter or buffer `name` of a layer or normalisation."""
     if isinstance(module, _NormBase):
         return pick(values, cut.features, fill) if values.dim() else values
-    if name != "weight":
+    if "weight" not in name:  # what there is of each weight, such as a variance, is named after it
         return pick(values, cut.nodes, fill)
     axis = node_axis(module)
     return pick(pick(values, cut.nodes, fill, axis), cut.features, fill, 1 - axis)

@@ -59,6 +59,11 @@ class Benchmark:
     settings: Mapping[str, Any] = field(default_factory=dict)
     source: Source | None = None
 
+    @property
+    def grows(self) -> bool:
+        """Whether tasks bring new classes to one output layer."""
+        return not self.heads and len(set(self.classes)) > 1
+
 
 Named = str | Benchmark
 """A benchmark, or its name."""

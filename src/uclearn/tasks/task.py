@@ -55,8 +55,10 @@ class TaskSequence(Sequence[Task]):
     """Tasks to be learned one after the other, numbered from 0.
 
     With `heads` every task has an output layer of its own and is told apart by its number
-    (task-incremental). Without, one output layer serves them all (domain-incremental), so all tasks
-    must have the same classes.
+    (task-incremental). Without, one output layer serves them all. Either all tasks have the same
+    classes (domain-incremental), or `classes` counts those of all tasks so far, and the output
+    layer grows with it (class-incremental): labels are numbered through, and a task brings the
+    next ones.
     """
 
     def __init__(self, name: str, tasks: Sequence[Task], heads: bool) -> None:
@@ -69,11 +71,15 @@ class TaskSequence(Sequence[Task]):
                     f"`tasks` must be numbered in order: task {task.name!r} stands at place "
                     f"{position} and has `index` {task.index}."
                 )
-        if not heads and len(set(self.classes)) > 1:
-            raise TaskError(
-                f"`heads` must be True where tasks differ in their number of classes, got False "
-                f"with classes {self.classes}. One output layer cannot serve them all."
-            )
+        counts = self.classes
+        if not heads and len(set(counts)) > 1:
+            whole = [count for count in counts if count is not None]
+            if len(whole) < len(counts) or sorted(whole) != whole:
+                raise TaskError(
+                    "`heads` must be True where tasks have numbers of classes of their own, got "
+                    f"False with classes {counts}. One output layer can only grow: count the "
+                    "classes of all tasks so far."
+                )
 
     @overload
     def __getitem__(self, index: int) -> Task: ...
@@ -86,13 +92,19 @@ class TaskSequence(Sequence[Task]):
         return len(self.tasks)
 
     def __repr__(self) -> str:
-        kind = "a head each" if self.heads else "one head"
+        one = "one head that grows" if self.grows else "one head"
+        kind = "a head each" if self.heads else one
         return f"TaskSequence({self.name!r}, {len(self)} tasks, {kind})"
 
     @property
     def classes(self) -> tuple[int | None, ...]:
         """The number of classes of each task, None for regression."""
         return tuple(task.classes for task in self.tasks)
+
+    @property
+    def grows(self) -> bool:
+        """Whether tasks bring new classes to one output layer."""
+        return not self.heads and len(set(self.classes)) > 1
 
     @property
     def input_shape(self) -> tuple[int, ...]:

@@ -279,18 +279,16 @@ def mean_score(
     score: Score = correct,
     size: int = 1024,
     *,
-    head: int | None = None,
     ranks: Ranks = ALONE,
     autocast: AbstractContextManager[Any] = AS_IT_IS,
 ) -> float:
-    """The mean over all examples of the score of `network`, as it is, computed under `autocast`;
-    `head` None: that of each example's own task."""
+    """The mean over all examples of the score of `network`, as it is, computed under `autocast`."""
     total, count = 0.0, 0.0
     device = next(network.parameters()).device
     for batch in portion(data, size, ranks):
         placed = batch.to(device)
         with autocast:
-            outputs = run(network, placed.inputs, placed.task if head is None else head)
+            outputs = run(network, placed.inputs, placed.task)
         total += float(score(_all_digits(outputs), placed.targets).sum())
         count += len(placed.targets)
     total, count = ranks.sum(total, count)

@@ -26,12 +26,13 @@ from uclearn.errors import SettingError, TaskError
 from uclearn.gaussian import use_samples
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.losses import Loss, Score, correct, cross_entropy, squared_error
-from uclearn.methods.parts.wrapper import concerns_of
+from uclearn.methods.parts.wrapper import concerns_of, innermost
 from uclearn.networks import has_heads, run
 from uclearn.ranks import ALONE, Ranks, present
 from uclearn.session import EventSink, Journal, Observer, Session, StoppedError
 from uclearn.tasks import Task, TaskSequence
 from uclearn.training import record as records
+from uclearn.training.begin import begin_task, check_told, judged
 from uclearn.training.loop import AS_IT_IS, TaskLoop, mean_score
 from uclearn.training.nodes import NodeJournal
 from uclearn.training.plan import Plan
@@ -134,6 +135,8 @@ class _Learning:
         self.loss = loss or (cross_entropy if classifies else squared_error)
         self.score = score or (correct if classifies else self._minus_loss)
         self.score_of: Callable[[Task], Score] | None = None
+        kind = type(innermost(method))
+        check_told(kind.__name__, kind.facts, tasks.grows)
         method.use_loss(loss)
         self.outcome = Outcome()
         self.loop: TaskLoop | None = None
@@ -199,8 +202,8 @@ class _Learning:
         self.outcome = Outcome(**state["outcome"])
         self._settle_precision(self.outcome.precision)
         done = len(self.outcome.accuracy_matrix)
-        for task in self.tasks[:done]:  # heads and references to data, as the first time
-            self.method.begin_task(task)
+        for index in range(done):  # outputs and references to data, as the first time
+            begin_task(self.method, self.tasks, index, self.plan.seed)
         if state["loop"] is not None:
             self.loop = self._task_loop(done)
         self.method.load_state_dict(state["method"])
@@ -222,7 +225,7 @@ class _Learning:
         self.outcome.precision = begun
 
     def _task_loop(self, index: int) -> TaskLoop:
-        task = self.method.begin_task(self.tasks[index])
+        task = begin_task(self.method, self.tasks, index, self.plan.seed)
         return TaskLoop(self.method, task, self.plan, self.loss, ranks=self.ranks)
 
     def _scores(self, learned: int) -> list[float]:
@@ -306,7 +309,7 @@ def evaluate_all(
 ) -> list[float]:
     """One row of the accuracy matrix: every learned task, and the tasks to come where the network
     has an output layer for them already (NaN elsewhere). `score_of` says how each is judged."""
-    tried = learned if has_heads(method.model) else len(tasks)
+    tried = learned if has_heads(method.model) else judged(tasks, learned)
     scores = [
         evaluate(method, task, score_of(task), ranks=ranks, autocast=autocast)
         for task in tasks[:tried]

@@ -52,13 +52,25 @@ def test_inputs_are_at_the_scale_of_the_first_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("scenario", "heads", "classes"), [("task", True, (2, 2)), ("class", False, (4, 4))]
+    ("scenario", "heads", "classes"), [("task", True, (2, 2)), ("class", False, (2, 4))]
 )
 def test_scenarios(tmp_path: Path, scenario: str, heads: bool, classes: tuple[int, ...]) -> None:
     tasks = tasks_of(write_npz(tmp_path / "four.npz"), split=2, scenario=scenario)
     assert (tasks.heads, tasks.classes) == (heads, classes)
     labels = tasks[1].train.all_targets().unique().tolist()
     assert labels == ([0, 1] if heads else [2, 3])
+
+
+def test_classes_are_numbered_as_they_come(tmp_path: Path) -> None:
+    """A task may bring one class, or none; what came first has the first output."""
+    _, y = blobs()
+    tasks = np.select([y == 3, y == 1], [0, 1], 2)  # then 0 and 2
+    tasks[(y == 3) & (np.arange(len(y)) % 8 == 3)] = 3  # once more
+    path = write_npz(tmp_path / "late.npz", task=tasks)
+    made = tasks_of(path, scenario="class")
+    assert made.classes == (1, 2, 4, 4)
+    labels = [sorted(set(task.train.all_targets().tolist())) for task in made]
+    assert labels == [[0], [1], [2, 3], [0]]
 
 
 def test_a_split_of_ones_own_is_kept(tmp_path: Path) -> None:

@@ -45,6 +45,11 @@ from uclearn.tasks.data import DataLike
 from uclearn.tasks.task import Task
 
 
+def _grow(method: VCL, growth: Any) -> None:
+    for layer in method._all_layers():
+        layer.extend(method.initial_log_variance, method.prior_variance, growth)
+
+
 class VCL(DrawsWeights):
     """Yesterday's posterior is today's prior.
 
@@ -92,6 +97,7 @@ class VCL(DrawsWeights):
         },
         without_start={"start_epochs": 0},
         cost=lambda n: Cost(4 * n.plain, 2 * (n.shared + n.head)),
+        grow=_grow,
     )
 
     started: Tensor

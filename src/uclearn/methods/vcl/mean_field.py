@@ -10,6 +10,7 @@ Every layer keeps the distribution that it is to stay close to, the prior, besid
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
@@ -74,6 +75,17 @@ class MeanFieldLayer(nn.Module):
         for mean, log_variance, prior_mean, prior_log_variance in self.posteriors():
             prior_mean.copy_(mean)
             prior_log_variance.copy_(log_variance)
+
+    @torch.no_grad()
+    def extend(self, log_variance: float, prior_variance: float, growth: Any) -> None:
+        """After it has grown (`growth`: a `uclearn.surgery.growth.Growth`): new weights vary, and
+        have a prior, as in the beginning."""
+        for name in ("weight", "bias"):
+            if (posterior := self.posterior(name)) is not None:
+                new = ~growth.is_old(self, name).to(posterior.mean.device)
+                posterior.log_variance.masked_fill_(new, log_variance)
+                posterior.prior_log_variance.masked_fill_(new, math.log(prior_variance))
+        self._seen_at_rest = []
 
     def at_rest(self) -> bool:
         """Whether it is exactly its prior. Only told on a CPU: elsewhere asking would stall."""

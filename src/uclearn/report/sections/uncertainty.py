@@ -87,20 +87,21 @@ def _map_panel(layer: Layer, number: int) -> Chart:
     if len(order) > _MOST_ROWS:
         order = [order[k * len(order) // _MOST_ROWS] for k in range(_MOST_ROWS)]
     tasks = len(layer.sigma)
-    strengths = [
-        [math.log2(layer.sigma_init / max(layer.sigma[i][node], SMALLEST)) for i in range(tasks)]
-        for node in order
-    ]
+    courses = [layer.course(node) for node in order]
     trace: Trace = {
         "type": "heatmap",
         "x": list(range(1, tasks + 1)),
-        "z": [[round(value, 2) for value in row] for row in strengths],
+        "z": [[_strength(layer, sigma) for sigma in course] for course in courses],
         "zmin": -_DEEPEST,
         "zmax": _DEEPEST,
         "colorscale": [[k / 4, f"@capacity-{k}"] for k in range(5)],
         "showscale": False,
         "customdata": [
-            [f"node {node}, σ {layer.sigma[i][node]:.3g}" for i in range(tasks)] for node in order
+            [
+                f"node {node}, " + ("not there yet" if sigma is None else f"σ {sigma:.3g}")
+                for sigma in course
+            ]
+            for node, course in zip(order, courses, strict=True)
         ],
         "hovertemplate": "%{customdata} after task %{x}<extra></extra>",
     }
@@ -120,10 +121,15 @@ def _map_panel(layer: Layer, number: int) -> Chart:
     )
 
 
+def _strength(layer: Layer, sigma: float | None) -> float | None:
+    """In powers of two; None: the node was not there yet."""
+    return None if sigma is None else round(math.log2(layer.sigma_init / max(sigma, SMALLEST)), 2)
+
+
 def _certainty_order(layer: Layer, node: int) -> tuple[int, float]:
-    course = [sigma[node] for sigma in layer.sigma]
-    first = next((i for i, value in enumerate(course) if layer.is_certain(value)), len(course))
-    return first, course[-1]
+    course = layer.course(node)
+    certain = (k for k, v in enumerate(course) if v is not None and layer.is_certain(v))
+    return next(certain, len(course)), course[-1] or 0.0
 
 
 def filling(group: Group, seeds: Sequence[Sequence[Layer]]) -> Html:

@@ -132,7 +132,19 @@ def _scenario(
                     "`--scenario domain` all tasks have the same classes. Add some, or say "
                     "`--scenario task` or `--scenario class`."
                 )
-    return Layout(names, tasks, (every,) * len(names), heads=False)
+    if scenario == "class":
+        groups = _so_far(groups)
+    return Layout(names, tasks, tuple(groups), heads=False)
+
+
+def _so_far(groups: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+    """By task the classes of all tasks up to it, in the order in which they came."""
+    known: tuple[int, ...] = ()
+    found = []
+    for group in groups:
+        known = (*known, *(c for c in group if c not in known))
+        found.append(known)
+    return found
 
 
 def _check_parts(examples: Examples, layout: Layout, asked: Asked) -> None:
