@@ -22,10 +22,12 @@ if TYPE_CHECKING:
     from uclearn.live.learner import Learner
     from uclearn.methods.contract import Method, Step
     from uclearn.methods.ucl import UCL
+    from uclearn.native.adam import Adam
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Adam": "uclearn.native.adam",
     "UCL": "uclearn.methods.ucl",
     "Gate": "uclearn.live.gate",
     "Learner": "uclearn.live.learner",
@@ -34,7 +36,7 @@ _HOMES = {
     "UclearnError": "uclearn.errors",
 }
 
-__all__ = ["UCL", "Gate", "Learner", "Method", "Step", "UclearnError", "__version__"]
+__all__ = ["UCL", "Adam", "Gate", "Learner", "Method", "Step", "UclearnError", "__version__"]
 
 
 def __getattr__(name: str) -> Any:

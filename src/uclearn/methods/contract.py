@@ -9,7 +9,7 @@ fine-tuning. Eight hooks, each with a neutral default, in the order in which a l
         method.begin_step(step)
         loss = loss_fn(method.model(x), y) + method.penalty(step)
         optimizer.zero_grad(); loss.backward()
-        method.adjust_gradients(step)
+        method.adjust_gradients(step)                   # these two lines: or `move`
         optimizer.step()
         method.end_step(step)
     method.end_task(task, losses)
@@ -29,6 +29,7 @@ from typing import Any, ClassVar, TypedDict, Unpack
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from uclearn.errors import CheckpointError, TaskError
 from uclearn.gaussian.noise import Noise
@@ -167,6 +168,16 @@ class Method(nn.Module):
         """Lends the network to predict with, and leaves no trace."""
         return lent(self.model)
 
+    # -- two hooks' worth in one -----------------------------------------------------------
+
+    def move(
+        self, optimizer: Optimizer, step: Step | None = None, **given: Unpack[StepFields]
+    ) -> None:
+        """`adjust_gradients`, then a step of the optimiser: for loops with nothing in between. With
+        `uclearn.Adam` UCL does both in one pass; gradients are then left without the penalty's."""
+        self.adjust_gradients(step, **given)
+        optimizer.step()
+
     # -- the loop's loss -------------------------------------------------------------------
 
     def use_loss(self, loss: Loss | None) -> None:
@@ -191,6 +202,11 @@ class Method(nn.Module):
                 f"difference: {error}"
             ) from error
         return super().load_state_dict(state_dict, strict, assign)
+
+
+def is_own(hook: Callable[..., Any], definition: Callable[..., Any]) -> bool:
+    """Whether a method's hook is that very definition, neither overridden nor replaced."""
+    return getattr(hook, "__func__", None) is definition
 
 
 @contextmanager

@@ -28,11 +28,12 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "add_spring": (_P, _P, _P, _P, _P, _P, _N, _F, _I),
     "add_way": (_P, _P, _P, _P, _N, _I),
     "close_rows": (_P, _P, _P, _P, _N, _N, _I, _I),
+    "adam": (_P, _P, _N, _F, _F, _I, _N, _I),
     "hold_gradient": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I),
     "hold_value": (_P, _P, _P, _N, _P, _P, _N, _F, _F, _I, _N, _I, _P),
 }
 _WITHOUT_ANSWER = (
-    *("draw", "draw_backward", "local", "hold_gradient"),
+    *("draw", "draw_backward", "local", "hold_gradient", "adam"),
     *("pulled_rows", "add_spring", "add_way", "close_rows"),
 )
 """The others say whether there was memory enough, but for `along`, which is a number."""

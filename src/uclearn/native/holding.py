@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -118,6 +118,14 @@ class Hold:
             settings: the scale of everything, beta, and whether eq. (6) is on.
         """
         kernels.hold_gradient(*self._arguments(means, into, settings))
+
+    def addresses(self) -> Iterator[tuple[int | None, int | None]]:
+        """Of each parameter and then of each rho: of how it is held, and of what the previous task
+        left of it; one of the two."""
+        size = ctypes.sizeof(_Held)
+        begin = ctypes.addressof(self._held)
+        yield from ((begin + k * size, None) for k in range(len(self._held)))
+        yield from ((None, previous) for previous in self._previous)
 
     def value_and_gradients(
         self, means: Sequence[Tensor], settings: tuple[float, float, bool]

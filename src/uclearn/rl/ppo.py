@@ -21,6 +21,7 @@ from torch import Tensor, nn
 
 from uclearn.errors import TaskError
 from uclearn.methods.contract import Method, Step
+from uclearn.native.adam import Adam
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import entropy, log_probability, view
 from uclearn.rl.rollout import RolloutBatch
@@ -61,10 +62,10 @@ def losses(outputs: Tensor, batch: RolloutBatch, clip: float, clip_value: bool =
     return Losses(policy, errors.mean() * 0.5, entropy(log_std).mean(), ratio)
 
 
-def make_optimizer(method: Method, plan: PPOPlan) -> torch.optim.Adam:
+def make_optimizer(method: Method, plan: PPOPlan) -> Adam:
     """A fresh Adam for a task; a method may have a learning rate of its own for some parameters."""
     groups = [group for group in method.parameter_groups(plan.lr) if group["params"]]
-    optimizer = torch.optim.Adam(groups, lr=plan.lr, eps=plan.adam_epsilon, fused=True)
+    optimizer = Adam(groups, lr=plan.lr, eps=plan.adam_epsilon, fused=True)
     for group in optimizer.param_groups:
         group["initial_lr"] = group["lr"]
     return optimizer
@@ -95,10 +96,12 @@ def ppo_step(
         total = total + method.penalty(step)
     optimizer.zero_grad()
     total.backward()
-    method.adjust_gradients(step)
-    if plan.clip_norm is not None:
+    if plan.clip_norm is None:
+        method.move(optimizer, step)
+    else:
+        method.adjust_gradients(step)
         nn.utils.clip_grad_norm_(parameters, plan.clip_norm, foreach=True)
-    optimizer.step()
+        optimizer.step()
     method.end_step(step)
     return found
 

@@ -66,10 +66,12 @@ def train_step(
     optimizer.zero_grad()
     total.backward()
     mean_loss = _averaged(mean_loss.detach(), optimizer, step, ranks)
-    method.adjust_gradients(step)
-    if clip_norm is not None:
+    if clip_norm is None:
+        method.move(optimizer, step)
+    else:
+        method.adjust_gradients(step)
         nn.utils.clip_grad_norm_(method.parameters(), clip_norm)
-    optimizer.step()
+        optimizer.step()
     method.end_step(step)
     return mean_loss
 

@@ -12,6 +12,7 @@ import torch
 
 from uclearn.choices import check_choice, check_count
 from uclearn.errors import SettingError
+from uclearn.native.adam import Adam
 from uclearn.storage.records import without_later_defaults
 from uclearn.training.precision import Precision, best_on
 
@@ -152,7 +153,7 @@ class Plan:
         shared: Any = {"lr": self.lr, "weight_decay": self.weight_decay, "fused": True}
         if self.optimizer == "sgd":
             return torch.optim.SGD(groups, momentum=self.momentum, **shared)
-        return torch.optim.Adam(groups, **shared)
+        return Adam(groups, **shared)
 
 
 class Advice(Enum):

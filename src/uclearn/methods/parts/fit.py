@@ -63,8 +63,7 @@ def fit(
                 error = mean_loss(output, batch.targets, loss)
                 optimizer.zero_grad()
                 (error + method.penalty(step)).backward()
-                method.adjust_gradients(step)
-                optimizer.step()
+                method.move(optimizer, step)
                 method.end_step(step)
     optimizer.zero_grad()
 

@@ -10,11 +10,12 @@ from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from uclearn.errors import SettingError, TaskError, UclearnError
 from uclearn.gaussian.noise import Noise
 from uclearn.measures.capacity import concerns, layers_of
-from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
+from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, is_own
 from uclearn.methods.losses import Loss
 from uclearn.tasks.task import Task
 
@@ -71,6 +72,15 @@ class Wrapper(Method):
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """As the inner method."""
         self.method.adjust_gradients(step, **given)
+
+    def move(
+        self, optimizer: Optimizer, step: Step | None = None, **given: Unpack[StepFields]
+    ) -> None:
+        """As the inner method."""
+        if is_own(self.adjust_gradients, Wrapper.adjust_gradients):
+            self.method.move(optimizer, step, **given)
+        else:
+            super().move(optimizer, step, **given)
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """As the inner method."""

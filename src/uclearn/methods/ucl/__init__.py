@@ -22,6 +22,7 @@ from typing import Any, Literal, Unpack, get_args
 
 import torch
 from torch import Tensor, nn
+from torch.optim import Optimizer
 
 from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
@@ -36,7 +37,16 @@ from uclearn.gaussian import (
     survey,
 )
 from uclearn.gaussian.convert import Means
-from uclearn.methods.contract import Inputs, Losses, Step, StepFields, as_step, groups_apart, lent
+from uclearn.methods.contract import (
+    Inputs,
+    Losses,
+    Step,
+    StepFields,
+    as_step,
+    groups_apart,
+    is_own,
+    lent,
+)
 from uclearn.methods.facts import Cost, Facts, Range, Sizes
 from uclearn.methods.parts.wrapper import (
     DrawsWeights,
@@ -69,6 +79,7 @@ from uclearn.methods.ucl.rules import (
     sigma_by_rule,
 )
 from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather, numbers
+from uclearn.native.adam import Adam
 from uclearn.networks import MultiHead, head_names
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
@@ -304,12 +315,19 @@ class UCL(DrawsWeights):
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """With `closed_form`: add the penalty's gradient in place."""
-        if not self.closed_form:
-            return
-        scale = 1 / self._batch_size(as_step(step, given))
-        self._begin_move()
-        with torch.no_grad():
-            self._penalty.add_gradients(scale, self.beta, self.inflate)
+        if self.closed_form:
+            self._add_gradients(as_step(step, given), None)
+
+    def move(
+        self, optimizer: Optimizer, step: Step | None = None, **given: Unpack[StepFields]
+    ) -> None:
+        """With `closed_form` and `uclearn.Adam`: in one pass over the weights."""
+        plain = self.closed_form and is_own(self.adjust_gradients, UCL.adjust_gradients)
+        if plain and isinstance(optimizer, Adam) and not optimizer.has_hooks:
+            self._add_gradients(as_step(step, given), optimizer)
+            optimizer.step()
+        else:
+            super().move(optimizer, step, **given)
 
     def end_task(
         self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
@@ -409,6 +427,13 @@ class UCL(DrawsWeights):
         anchors = self._output_anchors()
         layers, seen = [held.layer for held in anchors], [held.seen for held in anchors]
         return gather(self.model, layers, seen, passes) if anchors else []
+
+    def _add_gradients(self, step: Step, optimizer: Adam | None) -> None:
+        """The penalty's; what `optimizer` can add on its way is left to it."""
+        scale = 1 / self._batch_size(step)
+        self._begin_move()
+        with torch.no_grad():
+            self._penalty.add_gradients(scale, self.beta, self.inflate, optimizer)
 
     def _begin_move(self) -> None:
         if self._must_look_back():

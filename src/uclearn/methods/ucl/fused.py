@@ -12,6 +12,7 @@ from torch import nn
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import AnchoredParameter, Term
 from uclearn.native import calls, holding
+from uclearn.native.adam import Adam
 
 
 class FusedPenalty:
@@ -52,15 +53,21 @@ class FusedPenalty:
         value, gradients = hold.value_and_gradients(parameters, settings)
         return Term(parameters, torch.tensor(value), gradients)
 
-    def add_gradients(self, settings: tuple[float, float, bool]) -> bool:
-        """Add them to what the parameters have; False: not here, and nothing was added."""
+    def add_gradients(
+        self, settings: tuple[float, float, bool], optimizer: Adam | None = None
+    ) -> bool:
+        """Add them to what the parameters have, or have `optimizer` add them on its way; False: not
+        here, and nothing was added."""
         hold, parameters = self._hold, self._trained()
         if hold is None or parameters is None:
             return False
         gradients = [gradient_of(parameter) for parameter in parameters]
         if not calls.usable(*gradients):
             return False
-        hold.add_gradients(parameters, gradients, settings)
+        if optimizer is None:
+            hold.add_gradients(parameters, gradients, settings)
+        else:
+            optimizer.take_in(hold, parameters, settings)
         return True
 
     def _trained(self) -> list[nn.Parameter] | None:

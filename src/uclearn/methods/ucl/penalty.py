@@ -16,6 +16,7 @@ from torch._utils import _flatten_dense_tensors, _unflatten_dense_tensors
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import AnchoredParameter, LayerAnchor, Term, exact
 from uclearn.methods.ucl.fused import FusedPenalty
+from uclearn.native.adam import Adam
 from uclearn.penalties import Grip, add_hold_gradient, hold, spread_and_gradient, spread_gradient
 from uclearn.sizes import SMALL_ANCHOR
 
@@ -54,11 +55,13 @@ class UCLPenalty:
             gradient.mul_(rho.sigmoid()).mul_(beta * scale)
             yield Term(rhos, value * (beta * scale), _split(gradient, rhos))
 
-    def add_gradients(self, scale: float, beta: float, inflate: bool) -> None:
-        """The same gradients, added to what the parameters have."""
+    def add_gradients(
+        self, scale: float, beta: float, inflate: bool, optimizer: Adam | None = None
+    ) -> None:
+        """The same gradients, added to what the parameters have, or by `optimizer` on its way."""
         for held in self._anchors:
             held.add_output_gradients(scale)
-        if self._fused.add_gradients((scale, beta, inflate)):
+        if self._fused.add_gradients((scale, beta, inflate), optimizer):
             return
         for parameters, mean, anchor, grip in self._pulled():
             if len(parameters) == 1:

@@ -17,6 +17,7 @@ sums over rows are added up in a fixed order: results do not depend on the numbe
 
 #define INLINE static inline __attribute__((always_inline))
 #define SMALL 32768 /* elements that are not worth waking a second thread for */
+#define PIECE 4096  /* elements that a thread takes at a time */
 
 typedef int64_t whole;
 

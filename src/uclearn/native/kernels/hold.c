@@ -1,6 +1,6 @@
 /* What UCL holds: what nodes say, and the weights. */
 
-#include "common.h"
+#include "hold.h"
 
 /* ---- what holds what nodes say ------------------------------------------------------------- */
 
@@ -46,11 +46,6 @@ double along(const float *gradient, const float *weight, const float *anchor, fl
 
 /* ---- what holds the weights ---------------------------------------------------------------- */
 
-typedef struct {
-    const float *anchor, *node, *source, *freeze; /* source, freeze: may be absent */
-    whole rows, width, rows_per_group;            /* of `source`, a row for each group */
-} Held;
-
 INLINE float pull_row(const Held *held, const float *mean, float *gradient, whole row, float scale,
                       const int has_source, const int has_freeze, const int valued, const int add) {
     const whole start = row * held->width;
@@ -63,13 +58,9 @@ INLINE float pull_row(const Held *held, const float *mean, float *gradient, whol
     for (whole i = 0; i < held->width; i++) {
         const float was = anchor[i], moved = mean[i] - was;
         const float stiffness = has_source ? (source[i] > node ? source[i] : node) : node;
-        float pull = stiffness * moved;
-        if (valued) value += 0.5f * pull * moved;
-        if (has_freeze) {
-            const float press = freeze * was * was;
-            pull += moved > 0 ? press : moved < 0 ? -press : 0;
-            if (valued) value += press * fabsf(moved);
-        }
+        const float pull = pull_at(was, moved, stiffness, freeze, has_freeze);
+        if (valued) value += 0.5f * (stiffness * moved) * moved;
+        if (valued && has_freeze) value += freeze * was * was * fabsf(moved);
         gradient[i] = add ? gradient[i] + scale * pull : scale * pull;
     }
     return value;
@@ -82,17 +73,6 @@ INLINE float pull_any(const Held *held, const float *mean, float *gradient, whol
     if (held->source) return pull_row(held, mean, gradient, row, scale, 1, 0, valued, add);
     if (held->freeze) return pull_row(held, mean, gradient, row, scale, 0, 1, valued, add);
     return pull_row(held, mean, gradient, row, scale, 0, 0, valued, add);
-}
-
-INLINE float spread_node(float rho, float previous, float *gradient, float beta, int inflate,
-                         const int valued, const int add) {
-    const float sigma = softplus(rho), ratio = sigma / previous;
-    const float slope = inflate ? ratio / previous + sigma - 2 / sigma : ratio / previous - 1 / sigma;
-    const float own = beta * slope * sigmoid(rho);
-    *gradient = add ? *gradient + own : own;
-    if (!valued) return 0;
-    const float kept = ratio * ratio - 2 * logf(ratio);
-    return inflate ? 0.5f * (kept + sigma * sigma - 2 * logf(sigma)) : 0.5f * kept;
 }
 
 /* means, gradients: `count` of weights, then `spreads` of uncertainties; previous: of the latter */

@@ -2,8 +2,6 @@
 
 #include "common.h"
 
-#define PIECE 4096 /* elements that a thread takes at a time */
-
 /* kept, before: may be absent */
 void add_spring(float *gradient, const float *weight, const float *anchor, const float *importance,
                 float *kept, float *before, whole size, float strength, int threads) {
