@@ -110,14 +110,15 @@ def test_new_labels(uclearn: Uclearn, tmp_path: Path) -> None:
     [
         (
             ("--data", "none.csv"),
-            "a folder of pictures, found nothing.",
+            "expected data of your own, found nothing. Check the path.",
         ),
         (("--data", "text.txt"), "found .txt."),
-        (("--data", "empty.csv"), "empty.csv: expected at least one example, found none."),
-        (("--data", "nan.csv"), "expected finite numbers, found NaN or infinity in 1 examples"),
-        (("--data", "words.csv"), "row 3, column b: expected a number, found 'high'."),
-        (("--data", "ragged.csv"), "ragged.csv, row 3: expected 3 cells, found 2."),
-        (("--data", "nan.csv", "--label", "x"), "expected a column 'x' of labels, found a, b, y."),
+        (("--data", "empty.csv"), "empty.csv: expected at least one row of examples, found none."),
+        (("--data", "inf.csv"), "row 2, column b: expected a number that 32 bits can hold"),
+        (("--data", "nan.npz"), "expected finite numbers, found NaN or infinity in 1 examples"),
+        (("--data", "words.csv"), "row 3, column b: expected a number as everywhere before, found"),
+        (("--data", "ragged.csv"), "ragged.csv, row 3: expected 3 cells, found 2. A comma"),
+        (("--data", "inf.csv", "--label", "x"), "no column 'x'. Its columns are a, b, y."),
         (("--data", "odd.npz"), "odd.npz: expected the arrays x and y, found z."),
         (("--data", "broken.npz"), "broken.npz: expected a whole npz file of numbers"),
         (("--data", "good.csv", "--hidden", "wide"), "`--hidden` must be whole numbers, as 64,64"),
@@ -130,7 +131,8 @@ def test_bad_files_are_refused_in_one_line(
 ) -> None:
     Path("text.txt").touch()
     Path("empty.csv").write_text("a,b,y\n")
-    Path("nan.csv").write_text("a,b,y\n1,nan,ok\n1,2,worn\n")
+    Path("inf.csv").write_text("a,b,y\n1,inf,ok\n1,2,worn\n")
+    np.savez("nan.npz", x=np.array([[1.0, np.nan], [1, 2]]), y=[0, 1])
     Path("words.csv").write_text("a,b,y\n1,2,ok\n1,high,worn\n")
     Path("ragged.csv").write_text("a,b,y\n1,2,ok\n1,2\n")
     Path("good.csv").write_text("a,b,y\n" + "1,2,ok\n3,4,worn\n5,6,ok\n" * 3)
@@ -162,6 +164,10 @@ def test_another_feature_count_is_refused(uclearn: Uclearn) -> None:
     teach(uclearn, "january", *FAST)
     Path("wide.csv").write_text("1,2,3,4,5,ok\n5,4,3,2,1,worn\n")
     said = uclearn("learn", "m", "--data", "wide.csv", "--name", "wide")
+    assert said.code == 1
+    assert "wide.csv: there is no column 'force', of which this model knows." in said.err
+    np.savez("wide.npz", x=np.eye(5), y=[0, 1, 0, 1, 0])
+    said = uclearn("learn", "m", "--data", "wide.npz", "--name", "wide")
     assert said.code == 1
     assert "`data` must fit the network, got examples of shape (5,)" in said.err
 

@@ -11,6 +11,7 @@ import pytest
 from PIL import Image
 
 from tests.cli.terminal import Uclearn
+from uclearn.live.learner import Learner
 
 COLOURS = {"red": (220, 20, 20), "blue": (20, 20, 220), "green": (20, 220, 20), "grey": (99,) * 3}
 
@@ -49,7 +50,16 @@ def test_tasks_in_a_folder_are_learned_one_by_one(uclearn: Uclearn, tmp_path: Pa
     said = uclearn("learn", "model", "--data", "all", "--name", "all")
     assert said.code == 1
     assert "has a folder for each task (warm, ...)" in said.err
+    assert "Say which: `--only warm`." in said.err
     assert not Path("model").exists()
+    (tmp_path / "all" / "warm" / "red" / "torn.png").write_bytes(b"torn")
+    words = ["learn", "model", "--data", "all", "--name", "warm", "--only", "warm", "--epochs", "1"]
+    said = uclearn(*words)
+    assert "torn.png: cannot be read" in said.err
+    said = uclearn(*words, "--skip-broken", "--size", "16", "--grey", "--canary", "1")
+    assert said.code == 0, said.err
+    assert "1 pictures cannot be read, left out: red/torn.png" in said.out
+    assert Learner.load("model").knows().shape == (1, 16, 16)
 
 
 def test_parquet_is_learned_as_csv_is(uclearn: Uclearn) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.own import Reading
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
@@ -41,9 +42,9 @@ def learn(
     task: Annotated[
         str | None, typer.Option(help="Go on with this known task instead of beginning one.")
     ] = None,
-    label: Annotated[
+    only: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", help="The CSV's column of labels. Default: last."),
+        typer.Option(metavar="TASK", help="Of data with several tasks, the one to learn."),
     ] = None,
     method: options.Method = None,
     hidden: Annotated[
@@ -85,6 +86,8 @@ def learn(
         bool, typer.Option("--warn", help="Keep an update that costs too much, and say so.")
     ] = False,
     json: options.Json = False,
+    *,
+    reading: Reading,
 ) -> None:
     """Learn from new data, unless that would cost old tasks too much.
 
@@ -92,19 +95,23 @@ def learn(
     `--max-drop` of its accuracy on its own part, the update is rejected, the model stays what it
     was to the bit, and the exit code is 3. `uclearn status FOLDER` tells the story.
     """
-    from uclearn.live.folder import shape_of
+    from uclearn.live.folder import knows
     from uclearn.live.gate import Gate
     from uclearn.live.learner import Learner
-    from uclearn.live.table import as_update, read_table
+    from uclearn.live.reading import read_table
+    from uclearn.live.table import as_update
     from uclearn.networks import has_heads
+    from uclearn.tasks.own.source import Asked
 
-    table = read_table(data, label, labelled=True, shape=shape_of(folder))
+    asked = Asked(str(data), **reading.said())
+    table = read_table(asked, knows(folder), labelled=True, only=only)
     made = {
         "method": method,
         "hidden": hidden,
         "one-head": one_head,
         "as-is": as_is,
         "set": settings,
+        **{key: getattr(reading, key) for key in ("drop", "categories", "size", "grey")},
     }
     plan = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
     plan["seed"] = seed
@@ -117,6 +124,7 @@ def learn(
         if learner.tasks:
             _refuse(folder, made)
         learner.plan = replace(learner.plan, **given)
+        learner.encoding = table.encoding or learner.encoding
         heads = has_heads(learner.network)
         request = as_update(table, learner.tasks, task, heads=heads, add_classes=add_classes)
         update = learner.learn(name=name, task=task, gate=gate, **request)
@@ -147,7 +155,9 @@ def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
     widths = _widths(made["hidden"] or "64,64")
     features = table.inputs[0].numel()
     flat: list[nn.Module] = [] if table.inputs.dim() == 2 else [nn.Flatten()]
-    scale: list[nn.Module] = [] if made["as-is"] else [Standardise.of(table.inputs.flatten(1))]
+    scaled = None if table.encoding is None else table.encoding.scaled()
+    common = Standardise.of(table.inputs.flatten(1), scaled)
+    scale: list[nn.Module] = [] if made["as-is"] else [common]
     if made["one-head"]:
         body = mlp(features, widths, classes, seed=seed)
         network: nn.Module = nn.Sequential(*flat, *scale, *body.children())
@@ -186,7 +196,7 @@ def _tell(update: Update, folder: Path, json: bool) -> None:
     sizes = f"{update.train} examples, {update.canary} set apart"
     learned = "" if update.accuracy is None else f", right on {update.accuracy:.1%} of those"
     typer.echo(f"{update.name}: {update.decision}. {sizes}{learned}. {update.reason}")
-    for concern in update.concerns:
-        typer.echo(concern)
+    for words in (*update.notes, *update.concerns):
+        typer.echo(words)
     if not update.kept:
         typer.echo(f"The model in {folder} is what it was before, to the bit.")

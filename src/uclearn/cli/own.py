@@ -27,26 +27,12 @@ def _option(help: str, metavar: str | None = None, name: str | None = None) -> A
 
 
 @dataclass(frozen=True)
-class Own:
-    """Where a path stands for the name of a benchmark."""
+class Reading:
+    """How files are read."""
 
-    split: Annotated[int | None, _option("Make tasks of so many classes each.")] = None
-    permute: Annotated[
-        int | None, _option("Make so many tasks, the features in another order in each.")
-    ] = None
-    scenario: Annotated[
-        Literal["task", "class", "domain"] | None,
-        _option(
-            "task: an output layer for each task; class: one for all classes; domain: the same "
-            "classes in every task. Default: what fits."
-        ),
-    ] = None
     label: Annotated[
         str | None,
         _option("Column of classes. Default: label, class or y, else the last.", "COLUMN"),
-    ] = None
-    target: Annotated[
-        str | None, _option("Column of numbers to be predicted, instead of classes.", "COLUMN")
     ] = None
     task_column: Annotated[
         str | None, _option("Column that names the task. Default: task, if there is one.", "COLUMN")
@@ -54,14 +40,6 @@ class Own:
     split_column: Annotated[
         str | None,
         _option("Column with train, valid or test. Default: split, if there is one.", "COLUMN"),
-    ] = None
-    group_column: Annotated[
-        str | None,
-        _option(
-            "Column of what must not be torn apart by the split, as patients. Default: group, if "
-            "there is one.",
-            "COLUMN",
-        ),
     ] = None
     drop: Annotated[str | None, _option("Columns to leave out.", "COLUMN,...")] = None
     categories: Annotated[
@@ -78,6 +56,42 @@ class Own:
     skip_broken: Annotated[
         bool, _option("Leave out pictures that cannot be read.", name="--skip-broken")
     ] = False
+
+    def said(self) -> dict[str, Any]:
+        """What is not as usual, as `uclearn.tasks.own.source.Asked` takes it."""
+        given = {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        for key in ("drop", "categories"):
+            if key in given:
+                given[key] = tuple(name.strip() for name in given[key].split(","))
+        return given
+
+
+@dataclass(frozen=True)
+class Own(Reading):
+    """Where a path stands for the name of a benchmark."""
+
+    split: Annotated[int | None, _option("Make tasks of so many classes each.")] = None
+    permute: Annotated[
+        int | None, _option("Make so many tasks, the features in another order in each.")
+    ] = None
+    scenario: Annotated[
+        Literal["task", "class", "domain"] | None,
+        _option(
+            "task: an output layer for each task; class: one for all classes; domain: the same "
+            "classes in every task. Default: what fits."
+        ),
+    ] = None
+    target: Annotated[
+        str | None, _option("Column of numbers to be predicted, instead of classes.", "COLUMN")
+    ] = None
+    group_column: Annotated[
+        str | None,
+        _option(
+            "Column of what must not be torn apart by the split, as patients. Default: group, if "
+            "there is one.",
+            "COLUMN",
+        ),
+    ] = None
     test: Annotated[
         float | None, _option("Share of each class for the test. Default: 0.2.", "SHARE")
     ] = None
@@ -102,12 +116,9 @@ class Own:
         said: dict[str, Any] = {}
         for key in [key for key in settings if key.startswith("source.")]:
             said[key.removeprefix("source.")] = settings.pop(key)
-        given = {key: value for key, value in asdict(self).items() if value not in (None, False)}
+        given = self.said()
         if "network" in given:
             settings |= _network(given.pop("network"))
-        for key in ("drop", "categories"):
-            if key in given:
-                given[key] = tuple(name.strip() for name in given[key].split(","))
         try:
             found = named(benchmark, said | given)
         except TypeError as error:  # a file may say anything

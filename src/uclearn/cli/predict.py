@@ -44,7 +44,10 @@ def predict(
         bool, typer.Option("--uncertainty", help="Say how far draws of the weights disagree.")
     ] = False,
     label: Annotated[
-        str | None, typer.Option(metavar="COLUMN", help="A column of the CSV to leave out.")
+        str | None,
+        typer.Option(
+            metavar="COLUMN", help="A column to leave out, if the model was not taught from tables."
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="A CSV file. Default: the terminal.")
@@ -53,14 +56,16 @@ def predict(
 ) -> None:
     """Answer: for each example the task, the label, how probable it is, and how sure that is."""
     from uclearn.live.learner import Learner
-    from uclearn.live.table import read_table
+    from uclearn.live.reading import read_table
     from uclearn.storage.files import write_text
+    from uclearn.tasks.own.source import Asked
 
     learner = Learner.load(folder)
     if learner.note:
         typer.echo(learner.note, err=True)
-    shape = None if learner.example is None else tuple(learner.example.shape[1:])
-    table = read_table(data, label, labelled=False, shape=shape)
+    table = read_table(Asked(str(data), label=label), learner.knows(), labelled=False)
+    for note in table.notes:
+        typer.echo(note, err=True)
     prediction = learner.predict(table.inputs, task, uncertainty=uncertainty, together=together)
     if prediction.task_margin is not None:
         typer.echo(_guessed(learner, together), err=True)

@@ -87,6 +87,8 @@ def _print(lines: Sequence[Line], folder: Path) -> None:
     for line in lines:
         if line["decision"] in ("rejected", "warned"):
             console.print(f"{line['name']} {line['decision']}: {line['reason']}", highlight=False)
+        for note in line.get("notes", ()):
+            console.print(f"{line['name']}: {note}", highlight=False)
 
 
 def _worst(line: Line) -> str:

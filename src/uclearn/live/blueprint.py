@@ -38,12 +38,14 @@ class Standardise(nn.Module):
         self.register_buffer("scale", torch.ones(features))
 
     @classmethod
-    def of(cls, examples: Tensor) -> Standardise:
-        """By mean and standard deviation of `examples`; a constant feature is only shifted."""
+    def of(cls, examples: Tensor, scaled: Tensor | None = None) -> Standardise:
+        """By mean and standard deviation of `examples`; a constant feature is only shifted, and
+        one that is not `scaled`, (features,) bool, is left as it is."""
         layer = cls(examples.shape[1])
-        spread = examples.std(dim=0, correction=0)
-        layer.mean.copy_(examples.mean(dim=0))
-        layer.scale.copy_(torch.where(spread > 0, spread, torch.ones_like(spread)))
+        spread, mean = examples.std(dim=0, correction=0), examples.mean(dim=0)
+        kept = torch.ones_like(spread, dtype=torch.bool) if scaled is None else scaled
+        layer.mean.copy_(torch.where(kept, mean, torch.zeros_like(mean)))
+        layer.scale.copy_(torch.where(kept & (spread > 0), spread, torch.ones_like(spread)))
         return layer
 
     def forward(self, x: Tensor) -> Tensor:

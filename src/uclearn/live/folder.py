@@ -22,6 +22,7 @@ from torch import Tensor, nn
 from uclearn.errors import CheckpointError, DataError
 from uclearn.live.blueprint import describe, rebuild
 from uclearn.live.canaries import TaskRecord
+from uclearn.live.table import Knows
 from uclearn.methods.losses import Loss
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest
 from uclearn.storage.checkpoint import save as save_state
@@ -32,6 +33,7 @@ from uclearn.storage.files import (
 )
 from uclearn.storage.sealed import append_sealed, read_sealed, read_sealed_lines, write_sealed
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
+from uclearn.tasks.own.encoding import Encoding
 from uclearn.training.plan import Plan
 
 if TYPE_CHECKING:
@@ -130,6 +132,7 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     if state["state"] is not None:
         learner.method.load_state_dict(state["state"])
     learner._first_sizes = state["first_sizes"]
+    learner.encoding = _encoding(state)
     learner.tasks = {saved["name"]: TaskRecord.from_document(saved) for saved in state["tasks"]}
     written = read_journal(folder)
     # after a fall back to the previous state the journal on disk knows more
@@ -139,12 +142,19 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     return learner
 
 
-def shape_of(folder: Path) -> tuple[int, ...] | None:
-    """Of one example, as the learner in `folder` takes it; None: there is none yet."""
+def knows(folder: Path) -> Knows:
+    """What the learner in `folder` was taught from; nothing where there is none yet."""
     if not has_checkpoint(folder):
-        return None
-    example = load_latest(folder, FORMAT)[0]["example"]
-    return tuple(example.shape[1:]) if isinstance(example, Tensor) else None
+        return Knows()
+    state = load_latest(folder, FORMAT)[0]
+    example = state["example"]
+    shape = tuple(example.shape[1:]) if isinstance(example, Tensor) else None
+    return Knows(shape, _encoding(state))
+
+
+def _encoding(state: dict[str, Any]) -> Encoding | None:
+    saved = state.get("encoding")
+    return None if saved is None else Encoding.from_document(saved)
 
 
 def _settings(state: dict[str, Any]) -> dict[str, Any]:
@@ -174,6 +184,7 @@ def state_of(learner: Learner) -> dict[str, Any]:
         "sizes": sizes(blank),
         "first_sizes": learner._first_sizes,
         "example": learner.example,
+        "encoding": None if learner.encoding is None else learner.encoding.document(),
         # before the method is built the network's own weights are all there is
         "weights": dict(blank.state_dict()) if method is None else None,
         "state": None if method is None else dict(method.state_dict()),

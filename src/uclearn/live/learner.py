@@ -31,7 +31,8 @@ from uclearn.live.gate import Gate
 from uclearn.live.infer_task import InferenceAccuracy, inference_accuracy
 from uclearn.live.new_data import NewData, as_data, as_inputs, check_inputs, check_targets
 from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress, undisturbed
-from uclearn.live.table import as_update, read_table
+from uclearn.live.reading import read_table
+from uclearn.live.table import Knows, as_update
 from uclearn.live.update import SCHEMA, Update, UpdateRequest, UpdateTarget, known_task, now
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
@@ -43,6 +44,8 @@ from uclearn.surgery.anatomy import widths
 from uclearn.surgery.growth import By, widen
 from uclearn.surgery.outputs import add_outputs, resize_to, sizes
 from uclearn.tasks.data import generator
+from uclearn.tasks.own.encoding import Encoding
+from uclearn.tasks.own.source import Asked
 from uclearn.training.plan import Plan
 
 
@@ -103,6 +106,8 @@ class Learner:
         self.example = example
         """A batch of inputs, as the network takes them; None before the first data."""
         self._method = None if example is None else self._build(self._blank)
+        self.encoding: Encoding | None = None
+        """How columns of tables become features, once a table was learned."""
         self._continues: dict[Path, files.SavedState] = {}
 
     # -- learning --------------------------------------------------------------------------
@@ -118,13 +123,14 @@ class Learner:
         classes: int | None = None,
         labels: Sequence[str] = (),
         class_weights: ClassWeights | None = None,
+        notes: Sequence[str] = (),
     ) -> Update:
         """Learn from new data; what comes back says what became of it.
 
         Args:
             data: `(inputs, targets)` as tensors or arrays, a torch `Dataset` or `DataLoader`
                 (read into memory), `uclearn.tasks.Data`, or the path of a file or a folder of
-                pictures (see `uclearn.live.table`), whose labels are then named.
+                pictures (see `uclearn.live.reading`), whose labels are then named.
             name: of the update, and of the task that it begins.
             task: go on with this known task instead of beginning one.
             gate: whether the update may pass; None: it always does.
@@ -135,9 +141,13 @@ class Learner:
             labels: names of the classes.
             class_weights: one for each class, or `"balanced"`: rare classes count as much as
                 frequent ones.
+            notes: what there is to say about the data, for the journal.
         """
+        encoding = self.encoding
         if isinstance(data, str | Path):
-            table = read_table(Path(data), None, labelled=True, shape=self._shape())
+            table = read_table(Asked(str(data)), self.knows(), labelled=True)
+            encoding = table.encoding or encoding
+            notes = (*notes, *table.notes)
             found = as_update(table, self.tasks, task, heads=has_heads(self.network))
             data, labels = found["data"], labels or found["labels"]
             classes = found["classes"] if classes is None else classes
@@ -157,7 +167,8 @@ class Learner:
         if validation is not None:
             valid = target.validation(validation, self.method.model, self.example)
         number = len(self.journal) + 1
-        request = UpdateRequest(name, number, target, known, arrived, portions, valid, gate)
+        said = tuple(notes)
+        request = UpdateRequest(name, number, target, known, arrived, portions, valid, gate, said)
         usual = squared_error if target.classes is None else cross_entropy
         trained_on = portions.train.all_targets()
         own = usual if self.loss is None else self.loss
@@ -166,7 +177,7 @@ class Learner:
         update = request.learn(self.method, copied, self.plan, loss, self.method_name)
         self.journal.append(update.document())
         if update.kept:
-            self._method, self._blank = copied, blank
+            self._method, self._blank, self.encoding = copied, blank, encoding
             self.tasks = request.tasks_afterwards()
         return update
 
@@ -195,7 +206,7 @@ class Learner:
         if not self.tasks:
             raise TaskError("This learner has learned nothing yet. Call `learn` first.")
         if isinstance(x, str | Path):
-            x = read_table(Path(x), None, labelled=False, shape=self._shape()).inputs
+            x = read_table(Asked(str(x)), self.knows(), labelled=False).inputs
         inputs = as_inputs(x).to(next(self.method.parameters()).device)
         check_inputs(self.method.model, inputs, self.example, "x")
         if uncertainty and draws < 2:
@@ -345,8 +356,10 @@ class Learner:
         """The network in the method's hands; before the first data, the plain one."""
         return self._blank if self._method is None else self._method.model
 
-    def _shape(self) -> tuple[int, ...] | None:
-        return tuple(self.example.shape[1:]) if isinstance(self.example, Tensor) else None
+    def knows(self) -> Knows:
+        """What it was taught from."""
+        shape = tuple(self.example.shape[1:]) if isinstance(self.example, Tensor) else None
+        return Knows(shape, self.encoding)
 
     # -- inside ----------------------------------------------------------------------------
 

@@ -115,6 +115,8 @@ class UpdateRequest:
     portions: Portions
     valid: Data | None
     gate: Gate | None
+    notes: tuple[str, ...] = ()
+    """What there is to say about the data."""
 
     def learn(
         self, original: Method, copied: Method, plan: Plan, loss: Loss, method_name: str
@@ -153,6 +155,7 @@ class UpdateRequest:
             versions=_versions(),
             nodes=None if nodes is None else nodes["layers"],
             precision=plan.precision,
+            notes=self.notes,
         )
 
     def tasks_afterwards(self) -> dict[str, TaskRecord]:
@@ -215,6 +218,8 @@ class Update:
     """Per layer the initial sigma and that of each node; None where a method knows none."""
     precision: Precision = "float32"
     """What the forward passes of training were computed in."""
+    notes: tuple[str, ...] = ()
+    """What there was to say about the data, such as words that the model does not know."""
 
     @property
     def concerns(self) -> list[str]:
@@ -231,7 +236,8 @@ class Update:
     def document(self) -> dict[str, Any]:
         """As a line of the journal."""
         compared = [asdict(one) for one in self.compared]  # JSON has lists, no tuples
-        return {"schema": SCHEMA, "event": "update", **asdict(self), "compared": compared}
+        lists = {"compared": compared, "notes": list(self.notes)}
+        return {"schema": SCHEMA, "event": "update", **asdict(self), **lists}
 
 
 def train_task(method: Method, task: Task, plan: Plan, loss: Loss, number: int) -> float:

@@ -19,6 +19,7 @@ from uclearn.errors import DataError, SettingError
 from uclearn.tasks.own.columns import Column, Roles, as_examples, columns_for
 from uclearn.tasks.own.examples import Examples, check_memory
 from uclearn.tasks.own.pictures import decoded, side_of
+from uclearn.tasks.own.text import Choose, Read
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,13 +44,17 @@ def saved_files(path: Path) -> list[Path]:
 
 def read_parquet(path: Path, roles: Roles) -> Examples:
     """The rows of a Parquet file."""
+    return _as_examples(path, _whole_parquet(path), roles, {}, None, grey=False)
+
+
+def _whole_parquet(path: Path) -> pa.Table:
     parquet = _imported("pyarrow.parquet")
     try:
         file = parquet.ParquetFile(path)
         about = file.metadata
         needed = about.num_rows * about.num_columns * _BYTES
         check_memory(path, needed, "Keep fewer rows, or `--drop` columns.")
-        return _as_examples(path, file.read(), roles, {}, None, grey=False)
+        return file.read()
     except _imported("pyarrow").ArrowException as error:
         raise DataError(f"{path}: expected a whole Parquet file ({error}).") from error
 
@@ -63,26 +68,37 @@ def read_saved(path: Path, roles: Roles, size: int | None, grey: bool) -> Exampl
     return _as_examples(path, whole, roles, words, size, grey)
 
 
-def cells_of(path: Path) -> tuple[list[str], list[list[str]]]:
-    """The columns' names, and the rows as text; missing cells are empty."""
+def arrow_columns(
+    path: Path, choose: Choose, size: int | None, grey: bool
+) -> tuple[Read, NDArray[np.uint8] | None]:
+    """The columns that are chosen, those of lists taken apart; and the pictures, if it has any."""
     if path.is_dir():
-        tables, names = _saved_tables(path)
+        tables, words = _saved_tables(path)
     else:
-        try:
-            tables, names = [_imported("pyarrow.parquet").read_table(path)], {}
-        except _imported("pyarrow").ArrowException as error:
-            raise DataError(f"{path}: expected a whole Parquet file ({error}).") from error
+        tables, words = [_whole_parquet(path)], {}
     whole = _imported("pyarrow").concat_tables(tables, promote_options="default")
-    if pictures := [field.name for field in whole.schema if _is_picture(field.type)]:
-        raise DataError(
-            f"{path}, column {pictures[0]}: holds pictures. Save them as a folder of pictures for "
-            "a model in use; `uclearn compare` takes them as they are."
-        )
-    columns = [
-        [_word(cell, names.get(name)) for cell in whole.column(name).to_pylist()]
-        for name in whole.column_names
-    ]
-    return list(whole.column_names), [list(row) for row in zip(*columns, strict=True)]
+    check_memory(path, 2.0 * whole.nbytes, "Keep fewer rows.")
+    stack = None
+    for field in whole.schema:
+        if _is_list(field.type):
+            whole = _taken_apart(path, whole, field.name)
+        elif _is_picture(field.type):
+            stack = _stacked(path, whole.column(field.name), size, grey)
+            whole = whole.drop_columns([field.name])
+    columns = choose(list(whole.column_names))
+    for name, column in columns.items():
+        _fill(path, column, whole.column(name), words.get(name))
+    return Read(list(whole.column_names), columns, 0), stack
+
+
+def _taken_apart(path: Path, table: pa.Table, name: str) -> pa.Table:
+    """With a column for each number of a column of lists, in its place."""
+    pa, place = _imported("pyarrow"), table.column_names.index(name)
+    block = _matrix(path, name, table.column(name))
+    table = table.drop_columns([name])
+    for number in range(block.shape[1]):
+        table = table.add_column(place + number, f"{name}[{number}]", pa.array(block[:, number]))
+    return table
 
 
 def _saved_tables(path: Path) -> tuple[list[Any], dict[str, list[str]]]:

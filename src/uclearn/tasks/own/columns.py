@@ -88,6 +88,8 @@ class Column:
     pieces: list[NDArray[np.float32]] = field(default_factory=list)
     """Numbers, or codes of words; NaN: missing."""
     codes: dict[str, int] = field(default_factory=dict)
+    taught: bool = False
+    """A model was taught what it holds: nothing can be chosen any more."""
 
     def add(self, cells: Sequence[str], where: Callable[[int], str]) -> None:
         """More cells; `where(i)` names the i-th of them in an error."""
@@ -108,11 +110,15 @@ class Column:
             if self.is_number is None:
                 self.is_number = number is not None
             if self.is_number != (number is not None):
+                otherwise = (
+                    f", or if these are names say `--categories {self.name}`; `--drop "
+                    f"{self.name}` leaves the column out"
+                )
                 raise DataError(
                     f"{where(place)}, column {self.name}: expected "
-                    f"{'a number' if self.is_number else 'a word'} as in the rows before, found "
-                    f"{cell!r}. Correct it, leave the cell empty, or if these are names say "
-                    f"`--categories {self.name}`; `--drop {self.name}` leaves the column out."
+                    f"{'a number' if self.is_number else 'a word'} as everywhere before, found "
+                    f"{cell!r}. Correct it, or leave the cell empty"
+                    f"{'' if self.taught else otherwise}."
                 )
         if self.is_number:
             values = np.array([np.nan if n is None else n for n in numbers], dtype=np.float64)
@@ -187,12 +193,12 @@ def as_examples(
     tasks = None
     names_of_tasks: tuple[str, ...] = ()
     if roles.task is not None:
-        tasks, names_of_tasks = numbered_tasks(_complete(columns[roles.task], at))
+        tasks, names_of_tasks = numbered_tasks(complete(columns[roles.task], at))
     split = group = None
     if roles.part is not None:
-        split = part_numbers(_complete(columns[roles.part], at), at)
+        split = part_numbers(complete(columns[roles.part], at), at)
     if roles.group is not None:
-        group = numbered_tasks(_complete(columns[roles.group], at))[0]
+        group = numbered_tasks(complete(columns[roles.group], at))[0]
     if roles.target is not None:
         column = columns[roles.target]
         if not column.is_number:
@@ -204,7 +210,7 @@ def as_examples(
         classes: tuple[str, ...] = ()
     else:
         assert roles.label is not None
-        labels = _complete(columns[roles.label], at)
+        labels = complete(columns[roles.label], at)
         classes = in_order(labels)
         targets = numbered(labels, classes)
     return Examples(
@@ -230,20 +236,26 @@ def _features(where: str, column: Column) -> tuple[NDArray[np.float32], list[str
             return values[:, None], [column.name]
         gaps = missing.astype(np.float32)
         return np.stack([values, gaps], axis=1), [column.name, f"{column.name} is missing"]
-    if len(column.codes) > MOST_CATEGORIES:
-        raise DataError(
-            f"{where}, column {column.name}: has {len(column.codes)} different words, more than "
-            f"the {MOST_CATEGORIES} that can be categories. It looks like text or an identifier: "
-            f"leave it out by `--drop {column.name}`."
-        )
-    names = in_order(column.codes)
+    names = category_names(where, column)
     block = np.zeros((len(values), len(names)), dtype=np.float32)
     for place, name in enumerate(names):
         block[:, place] = values == column.codes[name]
     return block, [f"{column.name}={name}" for name in names]
 
 
-def _complete(column: Column, at: Callable[[int], str]) -> list[str]:
+def category_names(where: str, column: Column) -> tuple[str, ...]:
+    """The different words of a column, in order, if they are few enough to be categories."""
+    if len(column.codes) > MOST_CATEGORIES:
+        raise DataError(
+            f"{where}, column {column.name}: has {len(column.codes)} different words, more than "
+            f"the {MOST_CATEGORIES} that can be categories. It looks like text or an identifier: "
+            f"leave it out by `--drop {column.name}`."
+        )
+    return in_order(column.codes)
+
+
+def complete(column: Column, at: Callable[[int], str]) -> list[str]:
+    """The words of a column of which no cell may be empty; `at` names one in an error."""
     words = column.names()
     if "" in words:
         raise DataError(

@@ -47,7 +47,7 @@ def read(asked: Asked) -> Examples:
     """The examples at a path."""
     path = Path(asked.path)
     kind = kind_of(asked.path)
-    _refuse_unfitting(asked, kind)
+    refuse_unfitting(asked, kind)
     if kind == "pictures":
         return read_pictures(path, asked.size, asked.grey, asked.skip_broken)
     if kind == "parquet":
@@ -65,7 +65,7 @@ _OF_COLUMNS = (
 )
 
 
-def _refuse_unfitting(asked: Asked, kind: str) -> None:
+def refuse_unfitting(asked: Asked, kind: str) -> None:
     """What is said about columns means nothing for pictures, and the other way round."""
     by_kind = {
         "pictures": _OF_COLUMNS,

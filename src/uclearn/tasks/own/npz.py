@@ -30,7 +30,7 @@ _FEWEST_PIXELS = 8  # of a side: what is smaller is a table, not a picture
 
 def read_npz(path: Path, *, regression: bool) -> Examples:
     """The arrays x (examples, ...) and y, and if there are any task, split and group."""
-    arrays = _arrays(path)
+    arrays = arrays_of(path)
     missing = [name for name in ("x", "y") if name not in arrays]
     if missing:
         raise DataError(
@@ -87,7 +87,7 @@ def as_inputs(values: NDArray[Any], where: str) -> Tensor:
     return tensor if tensor.dim() == 4 else tensor.flatten(1).float()
 
 
-def _arrays(path: Path) -> dict[str, NDArray[Any]]:
+def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
     """All arrays, after a look at what their headers announce."""
     try:
         with zipfile.ZipFile(path) as archive:

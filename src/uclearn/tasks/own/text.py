@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
+from typing import NamedTuple
 
 from uclearn.errors import DataError
 from uclearn.tasks.own.columns import LABELS, Column, Roles, as_examples, columns_for
@@ -17,15 +18,37 @@ _PIECE = 20_000  # rows
 _BYTES = 3 * 4  # per cell: the numbers in pieces, joined, and as features
 
 
+Choose = Callable[[list[str]], dict[str, Column]]
+"""Given the names of all columns: those that are of use, to be filled."""
+
+
 def read_csv(path: Path, roles: Roles) -> Examples:
     """The rows of a CSV file; the first one names the columns, unless it holds nothing but numbers
     (and then they are called 0, 1, ..., and the last one is the label)."""
-    with csv_rows(path) as rows:
-        return _read(path, rows, roles)
+    where = str(path)
+    read = csv_columns(path, lambda names: columns_for(names, roles.found(names, where)))
+    return as_examples(where, read.columns, roles.found(read.names, where), read.first_row)
+
+
+class Read(NamedTuple):
+    """What stood in a table."""
+
+    names: list[str]
+    """Of all columns."""
+    columns: dict[str, Column]
+    """Those of use."""
+    first_row: int
+    """Its number in the file."""
+
+
+def csv_columns(path: Path, choose: Choose) -> Read:
+    """The columns of a CSV file that are chosen."""
+    with _csv_rows(path) as rows:
+        return _read(path, rows, choose)
 
 
 @contextmanager
-def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
+def _csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
     """The rows of a CSV file that are not empty; what is no CSV is refused."""
     try:
         with path.open(newline="", encoding="utf-8-sig") as file:
@@ -38,22 +61,21 @@ def csv_rows(path: Path) -> Iterator[Iterator[list[str]]]:
         raise DataError(f"{path}: expected a CSV file ({error}).") from error
 
 
-def _read(path: Path, rows: Iterator[list[str]], roles: Roles) -> Examples:
+def _read(path: Path, rows: Iterator[list[str]], choose: Choose) -> Read:
     first = [cell.strip() for cell in next(rows, [])]
     if not first:
         raise DataError(f"{path}: expected rows of examples, found an empty file.")
-    headed = not all(is_number(cell) for cell in first[:-1]) or first[-1].lower() in LABELS
+    headed = not all(_is_number(cell) for cell in first[:-1]) or first[-1].lower() in LABELS
     names = first if headed else [str(place) for place in range(len(first))]
-    roles = roles.found(names, str(path))
     width, begin = len(names), 2 if headed else 1
-    columns = columns_for(names, roles)
+    columns = choose(names)
     rows = rows if headed else chain([first], rows)
     while piece := list(islice(rows, _PIECE)):
         if begin <= 2:
             _announce(path, piece, width)
         _add(path, piece, names, columns, begin)
         begin += len(piece)
-    return as_examples(str(path), columns, roles, first_row=2 if headed else 1)
+    return Read(names, columns, 2 if headed else 1)
 
 
 def _add(
@@ -88,8 +110,7 @@ def _delimiter(path: Path) -> str:
     return max(",;\t", key=line.count)
 
 
-def is_number(cell: str) -> bool:
-    """Whether the cell of a table holds a number."""
+def _is_number(cell: str) -> bool:
     try:
         float(cell)
     except ValueError:
