@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import TaskError
+from uclearn.fields import Fields
 
 
 class MultiHead(nn.Module):
@@ -52,7 +53,7 @@ class MultiHead(nn.Module):
 
     def forward(self, input: Any, task: int | Tensor = 0) -> Tensor:
         """(batch, classes of the task), or (batch, classes of the largest head) for mixed tasks."""
-        features = self.trunk(input)
+        features = self.embed(input)
         if isinstance(task, int):
             output: Tensor = self._head(task)(features)
             return output
@@ -64,6 +65,11 @@ class MultiHead(nn.Module):
             head = self._head(t)
             outputs[mine, : head.out_features] = head(features[mine]).to(outputs.dtype)
         return outputs
+
+    def embed(self, input: Any) -> Tensor:
+        """(batch, features): what enters the heads."""
+        output = call(self.trunk, input)
+        return output if isinstance(output, Tensor) else _that_counts(output)
 
     def _head(self, task: int) -> nn.Linear:
         if not 0 <= task < len(self.heads):
@@ -98,24 +104,31 @@ def run(model: nn.Module, inputs: Any, task: int | Tensor = 0) -> Tensor:
 
 
 def call(model: nn.Module, inputs: Any) -> Any:
-    """Call a model as its users do: a dictionary holds arguments by name (a tokenizer's
-    BatchEncoding), a tuple several arguments, anything else is one.
+    """Call a model as its users do: a dictionary (or `Fields`) holds arguments by name, such as a
+    tokenizer's BatchEncoding, a tuple several arguments, anything else is one.
 
     >>> call(nn.Linear(2, 1), {"input": torch.zeros(3, 2)}).shape
     torch.Size([3, 1])
     """
-    return model(**inputs) if isinstance(inputs, Mapping) else model(*arguments(inputs))
+    named = isinstance(inputs, Mapping | Fields)
+    return model(**inputs) if named else model(*arguments(inputs))
 
 
 def answer(output: Any) -> Tensor:
     """The tensor that counts in what a model puts out: itself, its `logits`, or else the first
-    tensor that is no single number, such as a loss.
+    tensor that is no single number, such as a loss. Classes are second in it, as in torch's losses:
+    behind `logits` of sequences, (batch, places, classes), they are last.
 
-    >>> answer({"loss": torch.tensor(1.0), "logits": torch.zeros(3, 2)}).shape
-    torch.Size([3, 2])
+    >>> answer({"loss": torch.tensor(1.0), "logits": torch.zeros(3, 7, 2)}).shape
+    torch.Size([3, 2, 7])
     """
     if isinstance(output, Tensor):
         return output
+    found = _that_counts(output)
+    return found.movedim(-1, 1) if found.dim() == 3 else found
+
+
+def _that_counts(output: Any) -> Tensor:
     logits = output.get("logits") if isinstance(output, Mapping) else None
     logits = getattr(output, "logits", logits)
     if isinstance(logits, Tensor):
@@ -139,7 +152,7 @@ def arguments(example: Any) -> tuple[Any, ...]:
 def run_trunk(model: nn.Module, inputs: Any) -> Any:
     """What all tasks share: the trunk of a network with heads, else the whole network."""
     if isinstance(model, MultiHead) and not isinstance(inputs, tuple):
-        return model.trunk(inputs)
+        return model.embed(inputs)
     return call(model, inputs)
 
 

@@ -17,7 +17,8 @@ from uclearn.tasks.task import TaskSequence
 
 def everything(data: DataLike | None) -> torch.Tensor:
     assert data is not None
-    return data.batch(torch.arange(len(data))).inputs
+    found: torch.Tensor = data.batch(torch.arange(len(data))).inputs
+    return found
 
 
 def rows(data: DataLike | None) -> set[int]:

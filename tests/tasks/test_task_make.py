@@ -29,7 +29,8 @@ def whole() -> Data:
 
 def inputs(data: DataLike | None) -> torch.Tensor:
     assert data is not None
-    return data.batch(torch.arange(len(data))).inputs
+    found: torch.Tensor = data.batch(torch.arange(len(data))).inputs
+    return found
 
 
 def order_of(task: Task) -> torch.Tensor:

@@ -12,14 +12,16 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import DataError, SettingError, TaskError
+from uclearn.fields import Examples, Fields, alike, as_buffers, as_fields, described
 from uclearn.live.gate import Gate
 from uclearn.live.new_data import NewData, as_data, check_inputs, check_labels
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import correct
 from uclearn.networks import run
 from uclearn.tasks import Batch, Data, iterate
-from uclearn.tasks.data import generator
+from uclearn.tasks.data import IGNORED, generator
 
+_AT_ONCE = 256
 _SHARE = 0.1
 """Of the new data, set apart where the gate names canaries for other tasks only."""
 
@@ -57,28 +59,32 @@ class TaskRecord:
         canary = None
         if self.canary is not None:
             batch = _whole(self.canary)
-            canary = {"inputs": batch.inputs, "targets": batch.targets}
+            inputs = batch.inputs
+            saved = dict(inputs.items()) if isinstance(inputs, Fields) else inputs
+            canary = {"inputs": saved, "targets": batch.targets}
         return {**vars(self), "labels": list(self.labels), "canary": canary}
 
     @classmethod
     def from_document(cls, saved: dict[str, Any]) -> TaskRecord:
         """What `document` described."""
         canary = saved["canary"]
-        data = None if canary is None else Data(**canary, task=saved["index"])
+        data = None
+        if canary is not None:
+            data = Data(as_fields(canary["inputs"]), canary["targets"], task=saved["index"])
         return cls(**{**saved, "labels": tuple(saved["labels"]), "canary": data})
 
 
 @torch.no_grad()
 def right_answers(method: Method, data: Data, index: int) -> Tensor:
-    """(examples,) 1 where `method` is right about `data` of task `index`, else 0."""
+    """(answers,) 1 where `method` is right about `data` of task `index`, else 0; where examples
+    have several places, one for each place."""
     device = next(method.parameters()).device
     with method.inference(index) as network:
-        return torch.cat(
-            [
-                correct(run(network, batch.inputs.to(device), index).cpu(), batch.targets)
-                for batch in iterate(data, 1024)
-            ]
-        )
+        found = [
+            (correct(run(network, batch.inputs.to(device), index).cpu(), batch.targets), batch)
+            for batch in iterate(data, _AT_ONCE)
+        ]
+    return torch.cat([right[batch.targets != IGNORED] for right, batch in found])
 
 
 # -- setting apart ---------------------------------------------------------------------------
@@ -166,10 +172,10 @@ def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: i
     own = hashes(canary.inputs)
     refuse_overlap(hashes(data.inputs), own, "training examples are also in `canary`")
     refuse_overlap(own, seen, "examples of `canary` were trained on in an earlier update")
-    if canary.inputs.shape[1:] != data.inputs.shape[1:]:
+    if not alike(canary.inputs, data.inputs):
         raise DataError(
-            "`canary` must hold examples of the shape of `data`, "
-            f"{tuple(data.inputs.shape[1:])}, got {tuple(canary.inputs.shape[1:])}."
+            f"`canary` must hold examples of the shape of `data`, {described(data.inputs)}, got "
+            f"{described(canary.inputs)}."
         )
     return Portions(data, canary, 0)
 
@@ -200,7 +206,7 @@ def set_apart(data: Data, count: int, order: Tensor, seen: Tensor) -> Portions:
 # -- recognising examples --------------------------------------------------------------------
 
 
-def hashes(inputs: Tensor) -> Tensor:
+def hashes(inputs: Examples) -> Tensor:
     """(examples,) int64: equal for examples of equal bytes, type and shape, else different but for
     one pair in 2^64. Labels do not count: a known input with a new label is known.
 
@@ -208,6 +214,9 @@ def hashes(inputs: Tensor) -> Tensor:
     >>> bool(same[0] == same[2]), bool(same[0] == same[1])
     (True, False)
     """
+    if isinstance(inputs, Fields):
+        own = as_buffers("", inputs)
+        inputs = torch.stack([hashes(own[name]) for name in sorted(own)], dim=1)
     kind = f"{inputs.dtype} {tuple(inputs.shape[1:])}".encode()
     # adding zero turns -0.0 into 0.0, which equals it
     rows = (inputs.detach().cpu() + 0).contiguous().reshape(len(inputs), -1)

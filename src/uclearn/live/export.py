@@ -20,13 +20,14 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map_only
 
 from uclearn.errors import SettingError, TaskError
+from uclearn.fields import Fields
 from uclearn.gaussian import export as plain_copy
 from uclearn.live.formats import Format, chosen_format, write
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import Score, correct
 from uclearn.methods.parts.wrapper import strengths_of
 from uclearn.methods.ucl.batch_norm import RunningStatistics
-from uclearn.networks import MultiHead, arguments, run
+from uclearn.networks import MultiHead, call, run
 from uclearn.surgery.prune import Pruned, mean_scores
 from uclearn.surgery.prune import prune as prune_network
 from uclearn.surgery.resize import close, tensors
@@ -122,7 +123,7 @@ def export(
             head=head,
             example=example,
         )
-    before, after = _callable(network), _callable(pruned.network)
+    before, after = (_callable(each, example) for each in (network, pruned.network))
     difference = 0.0 if path is None else write(after, Path(path), kind, example)
     return Exported(
         network=after,
@@ -147,7 +148,7 @@ def _taken_out(method: Method, task: int | None, example: Any) -> nn.Module:
         expected = [tensor.cpu() for tensor in _predicted(lent_network, task, there)]
     if isinstance(network, MultiHead) and task is not None:
         network.heads = nn.ModuleList([network.heads[task]])
-    if not all(map(close, tensors(_callable(network)(*arguments(example))), expected)):
+    if not all(map(close, tensors(call(_callable(network, example), example)), expected)):
         raise TaskError(
             f"What {type(method).__name__} lends to predict with is more than a network (an "
             "average over draws): a plain copy of it computes something else, so it cannot be "
@@ -159,7 +160,7 @@ def _taken_out(method: Method, task: int | None, example: Any) -> nn.Module:
 def _predicted(network: nn.Module, task: int | None, example: Any) -> list[Tensor]:
     """What the method itself predicts: for one task, or for all side by side."""
     if not isinstance(network, MultiHead):
-        return tensors(network(*arguments(example)))
+        return tensors(call(network, example))
     heads = range(len(network.heads)) if task is None else [task]
     return [torch.cat([run(network, example, head) for head in heads], dim=-1)]
 
@@ -184,19 +185,19 @@ class AllHeads(nn.Module):
 
     def __init__(self, network: MultiHead) -> None:
         super().__init__()
-        self.trunk, self.heads = network.trunk, network.heads
+        self.network = network
 
-    def forward(self, input: Tensor) -> Tensor:
+    def forward(self, *inputs: Any, **named: Any) -> Tensor:
         """Every head's outputs."""
-        features = self.trunk(input)
-        return torch.cat([head(features) for head in self.heads], dim=-1)
+        features = self.network.embed(named if named else inputs[0])
+        return torch.cat([head(features) for head in self.network.heads], dim=-1)
 
 
-def _callable(network: nn.Module) -> nn.Module:
+def _callable(network: nn.Module, example: Any) -> nn.Module:
     """A network that is called with inputs alone."""
     if not isinstance(network, MultiHead):
         return network
-    if len(network.heads) > 1:
+    if len(network.heads) > 1 or isinstance(example, Mapping | Fields):
         return AllHeads(network).eval()
     return nn.Sequential(network.trunk, network.heads[0]).eval()
 
@@ -211,10 +212,8 @@ def _example(example: Any, sets: Sequence[DataLike]) -> Any:
     return next(iter(iterate(sets[0], 2))).inputs
 
 
-def _batch(example: Any, sets: Sequence[DataLike]) -> tuple[Any, ...]:
-    if sets:
-        return (next(iter(iterate(sets[0], 256))).inputs,)
-    return arguments(example)
+def _batch(example: Any, sets: Sequence[DataLike]) -> Any:
+    return next(iter(iterate(sets[0], 256))).inputs if sets else example
 
 
 def parameters(network: nn.Module) -> int:
@@ -227,14 +226,14 @@ def parameters(network: nn.Module) -> int:
 
 
 @torch.no_grad()
-def speed_up(slow: nn.Module, fast: nn.Module, inputs: tuple[Any, ...], repeats: int = 15) -> float:
+def speed_up(slow: nn.Module, fast: nn.Module, inputs: Any, repeats: int = 15) -> float:
     """How many times as fast `fast` is: the quotient of the shortest of several interleaved runs,
     which a busy machine disturbs least."""
     best = [float("inf"), float("inf")]
     for repeat in range(repeats + 2):  # the first two only warm up
         for place, network in enumerate((slow, fast)):
             start = time.perf_counter()
-            network(*inputs)
+            call(network, inputs)
             taken = time.perf_counter() - start
             best[place] = min(best[place], taken) if repeat > 1 else best[place]
     return best[0] / best[1]

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from torch import Tensor, nn
 
 from uclearn.errors import CheckpointError, DataError
+from uclearn.fields import Fields
 from uclearn.live.blueprint import describe, rebuild
 from uclearn.live.canaries import TaskRecord
 from uclearn.live.table import Knows
@@ -171,7 +172,7 @@ def _settings(state: dict[str, Any]) -> dict[str, Any]:
 
 def state_of(learner: Learner) -> dict[str, Any]:
     """All there is of a learner."""
-    blank = learner._blank
+    blank, example = learner._blank, learner.example
     method = learner._method
     return {
         "version": VERSION,
@@ -183,7 +184,7 @@ def state_of(learner: Learner) -> dict[str, Any]:
         "class": f"{type(blank).__module__}.{type(blank).__qualname__}",
         "sizes": sizes(blank),
         "first_sizes": learner._first_sizes,
-        "example": learner.example,
+        "example": dict(example.items()) if isinstance(example, Fields) else example,
         "encoding": None if learner.encoding is None else learner.encoding.document(),
         # before the method is built the network's own weights are all there is
         "weights": dict(blank.state_dict()) if method is None else None,

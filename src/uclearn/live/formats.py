@@ -4,19 +4,21 @@ them."""
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import logging
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
 
 from uclearn.choices import check_choice
 from uclearn.errors import SettingError, UclearnError, UnsupportedLayerError
+from uclearn.fields import Fields
 from uclearn.networks import arguments
 from uclearn.surgery.resize import tensors
 
@@ -57,7 +59,7 @@ def write(network: nn.Module, path: Path, format: Format | None, example: Any) -
         the largest difference between what the file computes and what the network does.
     """
     assert format is not None
-    small, large = (tuple(_batch_of(each, n) for each in arguments(example)) for n in (2, 5))
+    small, large = (_Given.of(example, size) for size in (2, 5))
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".export-") as folder:
         draft = Path(folder) / f"draft{'.pt2' if format == 'torch' else '.onnx'}"
@@ -77,10 +79,27 @@ def write(network: nn.Module, path: Path, format: Format | None, example: Any) -
     return difference
 
 
-def _difference(network: nn.Module, run: Callable[..., list[Tensor]], given: Any) -> float:
+class _Given(NamedTuple):
+    """What a network is called with: by place and by name."""
+
+    places: tuple[Tensor, ...]
+    names: dict[str, Tensor]
+
+    @classmethod
+    def of(cls, example: Any, size: int) -> _Given:
+        """So many examples."""
+        if isinstance(example, Mapping | Fields):
+            return cls((), {name: _batch_of(example[name], size) for name in example})
+        return cls(tuple(_batch_of(each, size) for each in arguments(example)), {})
+
+
+Run = Callable[[_Given], list[Tensor]]
+
+
+def _difference(network: nn.Module, run: Run, given: _Given) -> float:
     with torch.no_grad():
-        expected = tensors(network(*given))
-        found = run(*given)
+        expected = tensors(network(*given.places, **given.names))
+        found = run(given)
     apart = max(float((f - e).abs().max()) for f, e in zip(found, expected, strict=True))
     scale = max(1.0, max(float(e.abs().max()) for e in expected))
     if not apart <= TOLERANCE * scale:
@@ -106,28 +125,50 @@ def _quiet() -> Iterator[None]:
         registry.setLevel(level)
 
 
-def _write(network: nn.Module, path: Path, given: tuple[Any, ...], format: Format) -> None:
-    batch = torch.export.Dim("batch", min=1)  # the first dimension of every input, of any size
-    program = torch.export.export(network, given, dynamic_shapes=tuple({0: batch} for _ in given))
+def _write(network: nn.Module, path: Path, given: _Given, format: Format) -> None:
+    network = _with_names(network, tuple(given.names))
+    batch = torch.export.Dim("batch", min=1)
+    shapes: Any = torch.export.ShapesCollection()
+    for tensor in (*given.places, *given.names.values()):  # the first dimension of every input
+        shapes[tensor] = {0: batch}
+    program = torch.export.export(network, given.places, given.names, dynamic_shapes=shapes)
     if format == "torch":
         torch.export.save(program, path)
     else:
         torch.onnx.export(program, dynamo=True, verbose=False).save(path, external_data=False)  # type: ignore[union-attr]
 
 
-def _read_torch(path: Path) -> Callable[..., list[Tensor]]:
+def _with_names(network: nn.Module, names: tuple[str, ...]) -> nn.Module:
+    """The network, called with these names: torch's exporter does not see through `**named`."""
+    if set(names) <= inspect.signature(network.forward).parameters.keys():
+        return network
+
+    def forward(module: Any, **named: Tensor) -> Any:
+        return module.network(**named)
+
+    kind = inspect.Parameter.KEYWORD_ONLY
+    own = inspect.Parameter("module", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    signature = inspect.Signature([own, *(inspect.Parameter(name, kind) for name in names)])
+    forward.__signature__ = signature  # type: ignore[attr-defined]
+    signed: nn.Module = type("Signed", (nn.Module,), {"forward": forward})()
+    signed.network = network
+    return signed.eval()
+
+
+def _read_torch(path: Path) -> Run:
     module = torch.export.load(path).module()
-    return lambda *given: tensors(module(*given))
+    return lambda given: tensors(module(*given.places, **given.names))
 
 
-def _read_onnx(path: Path) -> Callable[..., list[Tensor]]:
+def _read_onnx(path: Path) -> Run:
     import onnxruntime
 
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     names = [entry.name for entry in session.get_inputs()]
 
-    def run(*given: Tensor) -> list[Tensor]:
-        feed = {name: value.cpu().numpy() for name, value in zip(names, given, strict=True)}
+    def run(given: _Given) -> list[Tensor]:
+        values = given.names or dict(zip(names, given.places, strict=True))
+        feed = {name: value.cpu().numpy() for name, value in values.items() if name in names}
         return [torch.from_numpy(output) for output in session.run(None, feed)]
 
     return run

@@ -22,6 +22,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from uclearn.errors import SettingError, TaskError
+from uclearn.fields import as_fields
 from uclearn.live import folder as files
 from uclearn.live import record
 from uclearn.live.canaries import TaskRecord, divide, guarded
@@ -59,7 +60,8 @@ class Learner:
         model: any plain network; copied. With heads (`uclearn.networks.MultiHead`) every `learn`
             adds an output layer, without heads one output layer serves all.
         method: name of the method, such as `"ucl"`, `"ewc"` or `"ucl+replay"`.
-        example: a small batch of inputs; None: taken from the first data.
+        example: a small batch of inputs, as the model is called with: a dictionary holds arguments
+            by name; None: taken from the first data.
         plan: how long and how fast to train; None: 20 epochs in which the learning rate falls to
             0, in the precision that the machine is best at; the journal says in which.
         loss: per-example loss of (outputs, targets); None: cross-entropy for labels, squared error
@@ -103,7 +105,7 @@ class Learner:
         self._settings_by_part = by_part(method, settings)
         self._blank = copy.deepcopy(model)
         self._first_sizes = sizes(model)
-        self.example = example
+        self.example = as_fields(example)
         """A batch of inputs, as the network takes them; None before the first data."""
         self._method = None if example is None else self._build(self._blank)
         self.encoding: Encoding | None = None
@@ -128,7 +130,9 @@ class Learner:
         """Learn from new data; what comes back says what became of it.
 
         Args:
-            data: `(inputs, targets)` as tensors or arrays, a torch `Dataset` or `DataLoader`
+            data: `(inputs, targets)` as tensors or arrays (inputs in a dictionary where the model
+                takes them by name; targets of several places, such as the words of a text, one
+                for each), a dictionary with `labels` in it, a torch `Dataset` or `DataLoader`
                 (read into memory), `uclearn.tasks.Data`, or the path of a file or a folder of
                 pictures (see `uclearn.live.reading`), whose labels are then named.
             name: of the update, and of the task that it begins.

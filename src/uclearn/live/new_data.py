@@ -3,7 +3,7 @@ network before anything is learned."""
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Mapping, Sized
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -13,13 +13,16 @@ from torch.utils.data import DataLoader
 from torch.utils.data import Dataset as TorchDataset
 
 from uclearn.errors import DataError, UclearnError
+from uclearn.fields import Examples, Fields, alike, as_fields, described
 from uclearn.methods.contract import lent
-from uclearn.networks import MultiHead, arguments, run_trunk
+from uclearn.networks import MultiHead, answer, call, run_trunk
 from uclearn.tasks import Data, DataLike, FromLoader, Joined, stored
+from uclearn.tasks.loader import labelled
 from uclearn.tasks.sources.arrays import from_arrays
 
 NewData: TypeAlias = Any
-"""`(inputs, targets)` as tensors or arrays, a torch `Dataset` or `DataLoader`, or `Data`."""
+"""`(inputs, targets)` as tensors or arrays, inputs by name in a dictionary where the network is
+called so; one dictionary with `labels` in it; a torch `Dataset` or `DataLoader`; or `Data`."""
 
 
 def as_data(data: NewData, name: str = "data") -> Data:
@@ -33,25 +36,30 @@ def as_data(data: NewData, name: str = "data") -> Data:
     inputs, targets = _pair(data, name)
     if not len(inputs):
         raise DataError(f"`{name}` must hold at least one example, got none.")
+    checked = as_inputs(inputs, f"The inputs of `{name}`")
     try:
-        checked = from_arrays(inputs, targets)
+        labels = from_arrays(torch.zeros(len(checked)), targets, places=True).labels
     except DataError as error:
         text = str(error).replace("`inputs`", f"The inputs of `{name}`")
         raise DataError(text.replace("`targets`", f"The targets of `{name}`")) from error
-    return Data(checked.inputs, checked.labels)
+    return Data(checked, labels)
 
 
-def as_inputs(x: Any) -> Tensor:
-    """A batch to predict for, as a tensor, checked."""
+def as_inputs(x: Any, name: str = "`x`") -> Examples:
+    """A batch to predict for, checked: a tensor, or `Fields` of what was given by name."""
+    if isinstance(x, Mapping | Fields):
+        return Fields({key: as_inputs(x[key], f"`{key}` of {name}") for key in x})
     if not len(x):
-        raise DataError("`x` must hold at least one example, got none.")
+        raise DataError(f"{name} must hold at least one example, got none.")
     try:
         return from_arrays(x, torch.zeros(len(x))).inputs
     except DataError as error:
-        raise DataError(str(error).replace("`inputs`", "`x`")) from error
+        raise DataError(str(error).replace("`inputs`", name)) from error
 
 
 def _pair(data: NewData, name: str) -> tuple[Any, Any]:
+    if isinstance(data, Mapping):
+        data = labelled(data, name)
     if isinstance(data, tuple | list) and len(data) == 2:
         return data[0], np.asarray(data[1]) if isinstance(data[1], list) else data[1]
     if isinstance(data, TorchDataset):
@@ -70,7 +78,7 @@ def _pair(data: NewData, name: str) -> tuple[Any, Any]:
     )
 
 
-def _prepared(data: DataLike) -> tuple[Tensor, Tensor]:
+def _prepared(data: DataLike) -> tuple[Examples, Tensor]:
     if not len(data):
         return torch.zeros(0), torch.zeros(0)
     pieces = [data.batch(rows) for rows in torch.arange(len(data)).split(1024)]
@@ -80,9 +88,9 @@ def _prepared(data: DataLike) -> tuple[Tensor, Tensor]:
 # -- does it fit the network? ----------------------------------------------------------------
 
 
-def check_inputs(model: nn.Module, inputs: Tensor, example: Any, name: str) -> None:
+def check_inputs(model: nn.Module, inputs: Examples, example: Any, name: str) -> None:
     """Refuse inputs that the network cannot take; `example` is what it took so far, or None."""
-    if isinstance(example, Tensor) and _alike(inputs, example):
+    if alike(inputs, as_fields(example)):
         return
     try:
         with lent(model) as network, torch.no_grad():
@@ -90,20 +98,26 @@ def check_inputs(model: nn.Module, inputs: Tensor, example: Any, name: str) -> N
     except UclearnError:
         raise
     except (RuntimeError, ValueError, IndexError, TypeError) as error:
-        so_far = "" if not isinstance(example, Tensor) else f" So far it took {_words(example)}."
+        known = isinstance(example, Tensor | Fields)
+        so_far = f" So far it took {described(example)}." if known else ""
         raise DataError(
-            f"`{name}` must fit the network, got examples of {_words(inputs)}, which it cannot "
+            f"`{name}` must fit the network, got examples of {described(inputs)}, which it cannot "
             f"take: {str(error).splitlines()[0]}.{so_far}"
         ) from error
 
 
 def outputs_of(model: nn.Module, example: Any) -> int | None:
-    """How many outputs a network without heads has for each example; None: not a plain vector."""
+    """How many outputs a network without heads has for each example, or for each of its places;
+    None: there is nothing to count."""
     if isinstance(model, MultiHead):
         return None
+    made = _made(model, example)
+    return int(made.shape[1]) if made.dim() > 1 else None
+
+
+def _made(model: nn.Module, example: Any) -> Tensor:
     with lent(model) as network, torch.no_grad():
-        made = network(*arguments(example))
-    return int(made.shape[1]) if isinstance(made, Tensor) and made.dim() == 2 else None
+        return answer(call(network, example))
 
 
 def class_count(data: Data, given: int | None, task: str) -> int | None:
@@ -136,22 +150,25 @@ def check_labels(
 
 
 def check_targets(model: nn.Module, data: Data, example: Any) -> None:
-    """Refuse numbers that cannot be compared with the outputs of a network without heads."""
-    if isinstance(model, MultiHead) or not data.targets.is_floating_point():
+    """Refuse targets that cannot be compared with the outputs of a network."""
+    labels = not data.targets.is_floating_point()
+    if isinstance(model, MultiHead) or (labels and data.targets.dim() == 1):
+        if labels and data.targets.dim() > 1:
+            raise DataError(
+                "The targets of `data` must be one label for each example where a network has "
+                f"heads, got shape {tuple(data.targets.shape)}."
+            )
         return
-    with lent(model) as network, torch.no_grad():
-        made = network(*arguments(example))
-    if made[0].numel() != data.targets[0].numel():
+    made = _made(model, example)
+    if labels and made.shape[2:] != data.targets.shape[1:]:
+        raise DataError(
+            "The targets of `data` must be one label for each example, or one for each place of "
+            f"the network's outputs {tuple(made.shape[2:])}, counted from 0, got shape "
+            f"{tuple(data.targets.shape)}."
+        )
+    if not labels and made[0].numel() != data.targets[0].numel():
         raise DataError(
             f"The network's outputs of shape {tuple(made.shape[1:])} cannot be compared with "
             f"targets of shape {tuple(data.targets.shape[1:])}. Give targets of the outputs' shape "
             "(labels are whole numbers), or a `loss` of your own."
         )
-
-
-def _alike(inputs: Tensor, example: Tensor) -> bool:
-    return inputs.shape[1:] == example.shape[1:] and inputs.dtype == example.dtype
-
-
-def _words(inputs: Tensor) -> str:
-    return f"shape {tuple(inputs.shape[1:])} and type {str(inputs.dtype).removeprefix('torch.')}"

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
+from uclearn.fields import Examples, as_buffers, from_buffers
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.fit import fit, fit_settings
@@ -208,8 +209,13 @@ def _random(data: DataLike, count: int, generator: torch.Generator) -> Tensor:
 
 
 def _covering(data: DataLike, count: int, generator: torch.Generator) -> Tensor:
-    points = torch.cat([batch.inputs.flatten(1).float() for batch in iterate(data, 4096)])
+    points = torch.cat([_points(batch.inputs) for batch in iterate(data, 4096)])
     return k_center(points, count, int(torch.randint(len(data), (), generator=generator)))
+
+
+def _points(inputs: Examples) -> Tensor:
+    """(examples, numbers) of whatever they consist of."""
+    return torch.cat([p.flatten(1).float() for p in as_buffers("", inputs).values()], dim=1)
 
 
 CHOICES: dict[str, Callable[[DataLike, int, torch.Generator], Tensor]] = {
@@ -226,17 +232,19 @@ class Withheld(nn.Module):
         """Keep `data` as the coreset of `task`, in place of what it had."""
         batch = data.batch(torch.arange(len(data)))
         classes = -1 if task.classes is None else task.classes
-        self.register_buffer(f"inputs_{task.index}", batch.inputs.clone())
+        for name, part in as_buffers(f"inputs_{task.index}", batch.inputs.clone()).items():
+            self.register_buffer(name, part)
         self.register_buffer(f"targets_{task.index}", batch.targets.clone())
         self.register_buffer(f"classes_{task.index}", torch.tensor(classes))
 
     def tasks(self) -> list[int]:
         """The numbers of the tasks that have one."""
-        return sorted(int(n.removeprefix("inputs_")) for n in self._buffers if n[:7] == "inputs_")
+        return sorted(int(n.removeprefix("classes_")) for n in self._buffers if n[:8] == "classes_")
 
     def data(self, task: int) -> Data:
         """The coreset of one task."""
-        return Data(self._kept("inputs", task), self._kept("targets", task), task=task)
+        inputs = from_buffers(f"inputs_{task}", self._buffers)
+        return Data(inputs, self._kept("targets", task), task=task)
 
     def as_task(self, index: int, tasks: Sequence[int]) -> Task:
         """The coresets of some tasks as what task number `index` is to learn."""

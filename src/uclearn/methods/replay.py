@@ -8,7 +8,7 @@ training: 95.7) in 2300, 2930, 4280 and 7660 steps; in 7660 steps 0.5 reaches 87
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.errors import DataError, SettingError, TaskError
+from uclearn.fields import Examples, as_buffers, from_buffers
 from uclearn.methods.contract import Inputs, Losses, Method
 from uclearn.methods.facts import Facts, Range
 from uclearn.methods.parts.wrapper import Wrapper
@@ -188,9 +189,6 @@ def _merged(fresh: Batch, remembered: Batch) -> Batch:
     )
 
 
-_KEPT = ("inputs", "targets", "tasks")
-
-
 class Reservoir(nn.Module):
     """Reservoir sampling (Vitter's algorithm R): of n examples seen, each is kept with probability
     size/n, whatever its class and its task, and without knowing n beforehand.
@@ -222,7 +220,8 @@ class Reservoir(nn.Module):
                 "memory, over all tasks together."
             )
         self.size, self.seed = size, seed
-        self.register_buffer("inputs", torch.zeros(0))  # (kept, ...): shaped by the first example
+        # (kept, ...): shaped by the first example; of several inputs by name one buffer each
+        self.register_buffer("inputs", torch.zeros(0))
         self.register_buffer("targets", torch.zeros(0))  # (kept,) or (kept, ...)
         self.register_buffer("tasks", torch.zeros(0, dtype=torch.int64))  # (kept,)
         self.register_buffer("seen", torch.tensor(0))
@@ -248,7 +247,7 @@ class Reservoir(nn.Module):
     def batch(self, slots: Tensor) -> Batch:
         """What is kept in `slots` (int64, (batch,))."""
         slots = slots.to(self.tasks.device)
-        return Batch(self.inputs[slots], self.targets[slots], self.tasks[slots])
+        return Batch(self._inputs()[slots], self.targets[slots], self.tasks[slots])
 
     def parts(self, slots: Tensor) -> tuple[list[Data], Tensor]:
         """What is kept in `slots` as data per task, and the place of each slot among them."""
@@ -256,7 +255,7 @@ class Reservoir(nn.Module):
         owners = self.tasks[slots]
         order = owners.argsort(stable=True)
         parts = [
-            Data(self.inputs, self.targets, rows=slots[owners == task], task=int(task))
+            Data(self._inputs(), self.targets, rows=slots[owners == task], task=int(task))
             for task in owners.unique()
         ]
         return parts, order.argsort()
@@ -283,8 +282,10 @@ class Reservoir(nn.Module):
             return
         tasks = torch.as_tensor(batch.task).expand(len(slots))
         kept = len(self)
-        for name, arrived in zip(_KEPT, (batch.inputs, batch.targets, tasks), strict=True):
-            old = getattr(self, name)
+        inputs = as_buffers("inputs", batch.inputs)
+        self._make_room_for(inputs)
+        for name, arrived in {**inputs, "targets": batch.targets, "tasks": tasks}.items():
+            old = self.get_buffer(name)
             arrived = arrived.detach().to(self.seen.device)
             if kept == 0:
                 old = arrived.new_empty((0, *arrived.shape[1:]))
@@ -293,11 +294,31 @@ class Reservoir(nn.Module):
             grown = torch.cat([old, room])
             setattr(self, name, grown.index_copy_(0, slots.to(grown.device), arrived))
 
+    def _inputs(self) -> Examples:
+        return from_buffers("inputs", self._buffers)
+
+    def _make_room_for(self, inputs: Mapping[str, Tensor]) -> None:
+        """Buffers of these names, before the first example; afterwards there must be no others."""
+        present = as_buffers("inputs", self._inputs())
+        if not len(self):
+            for name in present.keys() - inputs.keys():
+                delattr(self, name)
+            for name in sorted(inputs.keys() - present.keys()):
+                self.register_buffer(name, torch.zeros(0))
+        elif present.keys() != inputs.keys():
+            raise DataError(
+                f"The memory holds {', '.join(present)}, got {', '.join(inputs)}. Prepare the "
+                "examples of all tasks alike."
+            )
+
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        for name in _KEPT:  # they come in the shape that was saved
-            saved = state_dict.get(prefix + name)
-            if saved is not None:
-                setattr(self, name, torch.empty_like(saved, device=self.seen.device))
+        saved = {k.removeprefix(prefix): v for k, v in state_dict.items() if k.startswith(prefix)}
+        for name in [name for name in self._buffers if name not in saved]:
+            if name.startswith("inputs"):
+                delattr(self, name)
+        for name, tensor in saved.items():  # they come in the shape that was saved
+            if name != "seen":
+                self.register_buffer(name, torch.empty_like(tensor, device=self.seen.device))
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 

@@ -6,7 +6,7 @@ its output, as if they were layers too: what is added to an input, or put out, k
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -15,10 +15,11 @@ from torch import nn
 from torch.nn.modules.batchnorm import _NormBase
 
 from uclearn.errors import SettingError
+from uclearn.fields import Fields
 from uclearn.gaussian import GaussianLayer
 from uclearn.methods.parts.wrapper import running_on
 from uclearn.methods.vcl.mean_field import MeanFieldLayer
-from uclearn.networks import MultiHead, arguments
+from uclearn.networks import MultiHead, arguments, call
 from uclearn.topology import Ties, Topology, node_count, ties, trace
 from uclearn.topology.trace import Port, Ported
 
@@ -110,7 +111,8 @@ class Anatomy:
 
 
 def examine(model: nn.Module, example: Any) -> Anatomy:
-    """Look at a network by running a copy of it on `example` (a tuple for several arguments).
+    """Look at a network by running a copy of it on `example` (a tuple for several arguments, a
+    dictionary for named ones).
 
     >>> import torch
     >>> net = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
@@ -118,8 +120,9 @@ def examine(model: nn.Module, example: Any) -> Anatomy:
     {'2': 'what it puts out is what the network puts out'}
     """
     layers, norms, opaque = _sort(model)
-    given = arguments(example)
-    watched = _Watched(model, given)
+    by_name = isinstance(example, Mapping | Fields)
+    given = tuple(example.values()) if by_name else arguments(example)
+    watched = _Watched(model, given, tuple(example.keys()) if by_name else None)
     ports = {f"<input {n}>": port for n, port in enumerate(watched.ports)}
     ends = {OUTPUT: watched.exit}
     if isinstance(model, MultiHead):
@@ -149,16 +152,21 @@ def _sort(model: nn.Module) -> tuple[dict[str, nn.Module], ...]:
 
 
 class _Watched(Ported):
-    """A network whose trunk has a port behind it as well, before the heads."""
+    """A network whose trunk has a port behind it as well, before the heads; `names` of its inputs
+    where it takes them by name."""
 
-    def __init__(self, model: nn.Module, inputs: tuple[Any, ...]) -> None:
+    def __init__(
+        self, model: nn.Module, inputs: tuple[Any, ...], names: tuple[str, ...] | None
+    ) -> None:
         super().__init__(model, inputs)
-        self.trunk_end = Port()
+        self.trunk_end, self._names = Port(), names
 
     def run(self, entered: list[Any]) -> Any:
+        names = self._names
+        given = tuple(entered) if names is None else dict(zip(names, entered, strict=True))
         if not isinstance(self.model, MultiHead):
-            return self.model(*entered)
-        features = self.model.trunk(*entered)
+            return call(self.model, given)
+        features = self.model.embed(given)
         self.trunk_end(features)
         return [head(features) for head in self.model.heads]
 

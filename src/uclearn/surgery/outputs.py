@@ -15,10 +15,10 @@ from torch import Tensor, nn
 from uclearn.errors import UclearnError, UnsupportedLayerError
 from uclearn.methods.contract import Method, lent
 from uclearn.methods.parts.wrapper import innermost
-from uclearn.networks import MultiHead, arguments
+from uclearn.networks import MultiHead, call
 from uclearn.surgery.anatomy import examine
 from uclearn.surgery.growth import Growth, lengthen, required_grower
-from uclearn.surgery.resize import replace_tensors, resize
+from uclearn.surgery.resize import replace_tensors, resize, tensors
 
 Build = Callable[[nn.Module], Method]
 
@@ -106,8 +106,8 @@ def output_layer(model: nn.Module, example: Any) -> str:
             if isinstance(module, nn.Linear):
                 keep = partial(made.__setitem__, name)
                 hooks.enter_context(module.register_forward_hook(lambda *io, it=keep: it(io[-1])))
-        final = network(*arguments(example))
-    found = [name for name, out in made.items() if out is final]
+        final = tensors(call(network, example))
+    found = [name for name, out in made.items() if any(out is each for each in final)]
     if not found:
         raise UnsupportedLayerError(
             "Classes can be added where the network ends in a Linear layer; here it does not (what "

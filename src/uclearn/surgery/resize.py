@@ -21,7 +21,7 @@ from torch.utils._pytree import tree_flatten
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.methods.contract import lent
-from uclearn.networks import MultiHead, arguments
+from uclearn.networks import MultiHead, call
 from uclearn.surgery.anatomy import OUTPUT, TRUNK, Anatomy, examine
 from uclearn.topology import node_count
 
@@ -138,12 +138,11 @@ def whole(anatomy: Anatomy) -> dict[str, Cut]:
 
 def outputs(model: nn.Module, example: Any) -> list[Tensor]:
     """What the network puts out in evaluation, all of its heads; it is left in the mode it was."""
-    given = arguments(example)
     with lent(model), torch.no_grad():
         if not isinstance(model, MultiHead):
-            found = model(*given)
+            found = call(model, example)
         else:
-            features = model.trunk(*given)
+            features = model.embed(example)
             found = [head(features) for head in model.heads]
     return tensors(found)
 

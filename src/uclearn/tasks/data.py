@@ -16,12 +16,16 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import DataError, SettingError
+from uclearn.fields import Examples
+
+IGNORED = -100
+"""A label that says nothing, as in torch's losses: padding of a text."""
 
 
 class Batch(NamedTuple):
     """What a training step sees."""
 
-    inputs: Tensor  # (batch, ...): prepared
+    inputs: Examples  # (batch, ...): prepared
     targets: Tensor  # (batch,) labels, or (batch, ...) for regression
     task: int | Tensor  # the task of all the examples, or (batch,) int64: the task of each
 
@@ -96,7 +100,8 @@ def iterate(
 class Data(DataLike):
     """Examples stored once, often shared between tasks, and how to make a batch of them.
 
-    `inputs` (stored, ...) and `targets` (stored,) or (stored, ...) hold the stored examples; `rows`
+    `inputs` (stored, ...), or `Fields` of them where a network is called by name, and `targets`
+    (stored,) or (stored, ...) hold the stored examples; `rows`
     (int64) says which of them belong to this part (None: all). A batch is
     `prepare(inputs[rows[positions]])` with the targets `labels[targets[rows[positions]]]`, where
     `prepare` turns stored examples into the float batch and `labels` is a lookup table from stored
@@ -107,7 +112,7 @@ class Data(DataLike):
     tensor([[3.]])
     """
 
-    inputs: Tensor
+    inputs: Examples
     targets: Tensor
     rows: Tensor | None = None
     prepare: Callable[[Tensor], Tensor] | None = None

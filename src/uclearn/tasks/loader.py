@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import chain, islice
 from typing import Any, NoReturn
@@ -11,13 +11,15 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import DataError
+from uclearn.fields import as_fields
 from uclearn.tasks.data import Batch, Data, DataLike
 
 
 @dataclass(frozen=True, eq=False)
 class FromLoader:
     """A torch `DataLoader`, or anything that can be iterated again and again and yields
-    `(inputs, targets)` batches, standing for the examples of task number `task`.
+    `(inputs, targets)` batches, or dictionaries with `labels` among them, standing for the examples
+    of task number `task`.
 
     The loader decides the batch size, the order and what happens to the last batch. Its examples
     cannot be picked one by one; where that is needed (replay, coresets, joint training), `stored`
@@ -71,11 +73,23 @@ class FromLoader:
 
     def _epoch(self) -> Iterator[Batch]:
         for item in self.loader:
+            if isinstance(item, Mapping):
+                item = labelled(item, "loader")
             if not isinstance(item, tuple | list) or len(item) < 2:
                 raise DataError(
                     f"`loader` must yield (inputs, targets) batches, got a {type(item).__name__}."
                 )
-            yield Batch(item[0], item[1], self.task)
+            yield Batch(as_fields(item[0]), item[1], self.task)
+
+
+def labelled(item: Mapping[str, Any], name: str) -> tuple[Any, Any]:
+    """A dictionary as inputs by name and the `labels` among them; `name` is what errors call it."""
+    if "labels" not in item:
+        raise DataError(
+            f"`{name}` must hold `labels` beside the inputs where it is a dictionary, got "
+            f"{', '.join(map(str, item))}."
+        )
+    return {key: value for key, value in item.items() if key != "labels"}, item["labels"]
 
 
 def begun_from_seed(batches: Iterator[Batch], seed: int) -> Iterator[Batch]:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from uclearn.errors import SettingError, TaskError
-from uclearn.tasks.data import Data, DataLike, Joined, generator
+from uclearn.tasks.data import IGNORED, Data, DataLike, Joined, generator
 from uclearn.tasks.loader import FromLoader
 from uclearn.tasks.transforms import Permute, Then
 
@@ -43,6 +43,9 @@ class Task:
         return self.train if self.valid is None else self.valid
 
     def _check_labels(self, part: str, labels: Tensor, classes: int) -> None:
+        labels = labels[labels != IGNORED]
+        if not len(labels):
+            return
         low, high = int(labels.min()), int(labels.max())
         if low < 0 or high >= classes:
             raise TaskError(
@@ -289,7 +292,8 @@ def _check_groups(train: Data, groups: Sequence[Sequence[int]]) -> None:
 
 
 def _example(data: Data) -> Tensor:
-    return data.batch(torch.tensor([0])).inputs[0]
+    first: Tensor = data.batch(torch.tensor([0])).inputs[0]
+    return first
 
 
 def _positive(tasks: int) -> int:

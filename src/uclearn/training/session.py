@@ -354,25 +354,25 @@ def predict(method: Method, inputs: Any, task: int, draws: int = 0) -> Predictio
     """
     with method.inference(task) as network:
         each = torch.stack(list(_draw_probabilities(network, inputs, task, draws)))
-    mean = each.mean(0)
-    entropy = _entropy(mean)
+    mean = each.mean(0)  # (batch, classes, places...)
+    entropy = _entropy(mean, 1)
     return Prediction(
         probabilities=mean,
         entropy=entropy,
-        disagreement=(entropy - _entropy(each).mean(0)).clamp_min(0),
+        disagreement=(entropy - _entropy(each, 2).mean(0)).clamp_min(0),
         task=torch.full((len(mean),), task),
     )
 
 
 def _draw_probabilities(network: nn.Module, inputs: Any, task: int, draws: int) -> Iterator[Tensor]:
     if draws == 0:
-        yield run(network, inputs, task).softmax(dim=-1)
+        yield run(network, inputs, task).softmax(dim=1)
         return
     with use_samples(network):
         for _ in range(draws):
-            yield run(network, inputs, task).softmax(dim=-1)
+            yield run(network, inputs, task).softmax(dim=1)
 
 
-def _entropy(probabilities: Tensor) -> Tensor:
-    entropy: Tensor = torch.special.entr(probabilities).sum(dim=-1)
+def _entropy(probabilities: Tensor, dim: int) -> Tensor:
+    entropy: Tensor = torch.special.entr(probabilities).sum(dim=dim)
     return entropy

@@ -19,10 +19,11 @@ def surprise(outputs: Tensor, classes: bool, generator: torch.Generator | None) 
         numbers   v = sqrt(2) r,   E v v^T = 2 I   (of squared errors)
 
     The mean over answers drawn from p is the same, but where a network is sure, hardly any draw
-    says anything: here each example does.
+    says anything: here each example does. Where an example has answers in several places (words of
+    a text, pixels), its loss is the mean over them, and so is the information.
 
     Args:
-        outputs: (batch, classes) or (batch, ...) numbers, with graph.
+        outputs: (batch, classes, places...) or (batch, ...) numbers, with graph.
         classes: whether they are logits.
         generator: of the signs; None: they follow from the outputs (classes alone), so that an
             example has the same, in whichever batch or process it is looked at.
@@ -35,6 +36,7 @@ def surprise(outputs: Tensor, classes: bool, generator: torch.Generator | None) 
         chances = outputs.detach().softmax(1)
         signs = signs * chances.sqrt()
         signs = signs - chances * signs.sum(1, keepdim=True)
+        signs = signs / math.sqrt(math.prod(outputs.shape[2:]))
     else:
         signs = signs * math.sqrt(2)
     return (outputs * signs).flatten(1).sum(1)

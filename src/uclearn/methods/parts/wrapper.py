@@ -11,6 +11,7 @@ from typing import Any, Literal, Protocol, Unpack, runtime_checkable
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils._pytree import tree_leaves
 
 from uclearn.errors import SettingError, TaskError, UclearnError
 from uclearn.gaussian.noise import Noise
@@ -205,9 +206,7 @@ def _short(values: Tensor) -> list[float]:
 @contextmanager
 def running_on(example: Any) -> Iterator[None]:
     """Within, the model runs on the user's example: what it says of it becomes a SettingError."""
-    tensor = example
-    if isinstance(example, tuple | Mapping) and example:
-        tensor = next(iter(example.values() if isinstance(example, Mapping) else example))
+    tensor = next(iter(tree_leaves(example)), None)
     if isinstance(tensor, Tensor) and (tensor.dim() == 0 or tensor.numel() == 0):
         raise SettingError(
             f"`example` must hold at least one input, got shape {tuple(tensor.shape)}. A batch "

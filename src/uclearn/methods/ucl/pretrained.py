@@ -121,14 +121,14 @@ def passes_over(
 def _answers(model: nn.Module, inputs: Any, as_called: Any = None) -> Sequence[Tensor]:
     """What a model says to a batch: by each of its heads; without heads yet, what enters them."""
     if isinstance(model, MultiHead):
-        features = model.trunk(inputs)
+        features = model.embed(inputs)
         return [head(features) for head in model.heads] or [features]
     if as_called is not None:
         given, keywords = as_called
         said = model(*given, **keywords)
     else:
         said = call(model, inputs)
-    return [_classes_second(said)]
+    return [answer(said)]
 
 
 def answers_to(calls: Iterable[Callable[[], Any]]) -> Iterator[Answers]:
@@ -138,14 +138,8 @@ def answers_to(calls: Iterable[Callable[[], Any]]) -> Iterator[Answers]:
 
 
 def _choice(one: Callable[[], Any]) -> Sequence[Tensor]:
-    found = _classes_second(one())
+    found = answer(one())
     return [found if found.dim() > 1 else found.unsqueeze(1)]  # one class alone is no choice
-
-
-def _classes_second(said: Any) -> Tensor:
-    found = answer(said)
-    # objects with `.logits` have classes last, where torch's losses have them second
-    return found if isinstance(said, Tensor) or found.dim() < 3 else found.movedim(-1, 1)
 
 
 def strengths_by(curvature: Tensor, initial: float, beta: float, batch_size: float) -> Tensor:

@@ -10,13 +10,22 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from uclearn.errors import DataError
+from uclearn.tasks.data import IGNORED
 from uclearn.tasks.sources.dataset import Examples
 
 
-def from_arrays(inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any]) -> Examples:
+def from_arrays(
+    inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any], *, places: bool = False
+) -> Examples:
     """Inputs (examples, ...) and targets as they are, checked; nothing is copied if need not be.
 
     Whole-number targets of one dimension become int64 labels, others stay float (regression).
+
+    Args:
+        inputs: of whatever shape.
+        targets: one for each example.
+        places: an example may have several labels, one for each of its places (words, pixels);
+            those of nothing are `IGNORED`.
     """
     values, wanted = _tensor(inputs, "inputs"), _tensor(targets, "targets")
     if len(values) != len(wanted):
@@ -26,7 +35,8 @@ def from_arrays(inputs: Tensor | NDArray[Any], targets: Tensor | NDArray[Any]) -
         )
     if not wanted.is_floating_point():
         wanted = wanted.long()
-        if wanted.dim() != 1 or (len(wanted) and int(wanted.min()) < 0):
+        meant = wanted[wanted != IGNORED] if places and wanted.dim() > 1 else wanted
+        if (wanted.dim() != 1 and not places) or (len(meant) and int(meant.min()) < 0):
             raise DataError(
                 "`targets` of whole numbers are labels: one for each example, counted from 0, got "
                 f"shape {tuple(wanted.shape)}, smallest {int(wanted.min())}."
