@@ -77,10 +77,10 @@ def test_fields_are_cut_joined_and_kept_as_a_tensor_would_be() -> None:
         whole = fields[name]
         assert torch.equal(fields[rows][name], whole[rows])
         assert torch.equal(fields.index_select(0, rows)[name], whole[rows])
-        assert torch.equal(
-            torch.cat([fields[:3], fields[7:]])[name], torch.cat([whole[:3], whole[7:]])
-        )
-        assert torch.equal(torch.cat(fields.split(40))[name], whole)
+        joined: Any = torch.cat([fields[:3], fields[7:]])
+        assert torch.equal(joined[name], torch.cat([whole[:3], whole[7:]]))
+        again: Any = torch.cat(fields.split(40))
+        assert torch.equal(again[name], whole)
         back = from_buffers("kept", as_buffers("kept", fields))
         assert torch.equal(back[name], whole)
     assert len(fields) == 90
