@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.terminal import Uclearn
 from tests.tasks.own.files import blobs, machines, write_npz
+from uclearn.paper.curves import ablations
 from uclearn.storage.records import find_runs, read_run
 
 SHORT = ["--epochs", "1", "--set", "network.hidden=[8]"]
@@ -41,12 +42,13 @@ def test_every_command_takes_a_path(uclearn: Uclearn, tmp_path: Path) -> None:
     for words in (
         ["run", *own, *SHORT],
         ["sweep", *own, "--method", "ewc", "--grid", "ewc.strength=2.0", *SHORT],
-        ["tune", *own, "--method", "ewc", "--trials", "1", *SHORT],
+        ["tune", *own, "--method", "ewc", "--trials", "1", *SHORT, "--track", "tensorboard"],
         ["params", *own],
         ["presets", *own],
     ):
         said = uclearn(*words)
         assert said.code == 0, (words, said.err)
+    assert len(list(Path("tuning/tensorboard").rglob("events.out.*"))) == 1
     # what was found can be had again, data and all
     (found,) = Path("tuning").glob("four-*-ewc.toml")
     said = uclearn("run", "--config", str(found), "--out", "tuned")
@@ -80,6 +82,33 @@ def test_classes_that_come_later_from_the_file_to_the_report(
     # 6 inputs, twice 200 nodes, in the end four outputs
     assert plain["finetuning"]["kept"] == 7 * 200 + 201 * 200 + 201 * 4
     assert "hat" not in plain
+
+
+@pytest.mark.slow
+def test_an_ablation_that_was_cut_short_goes_on(uclearn: Uclearn, tmp_path: Path) -> None:
+    """Three of its runs are there already, made one by one; only the last is made."""
+    write_npz(tmp_path / "four.npz")
+    own = ["four.npz", "--split", "2", *SHORT]
+    *done, _ = ablations()
+    for without in done:
+        chosen = [
+            word
+            for key, value in without.items()
+            for word in ("--set", f"{key}={str(value).lower()}")
+        ]
+        said = uclearn("run", *own, *chosen, "-q")
+        assert said.code == 0, said.err
+    said = uclearn("ablate", *own, "--seeds", "1")
+    assert said.code == 0, said.err
+    assert len(find_runs(Path("runs"))) == len(done) + 1
+    (whole, *_) = find_runs(Path("runs"))
+    before = read_run(whole).summary
+    assert before is not None
+    (whole / "summary.json").unlink()
+    assert uclearn("resume", "runs", "-q").code == 0
+    after = read_run(whole).summary
+    assert after is not None
+    assert after.accuracy_matrix == before.accuracy_matrix
 
 
 def test_changed_data_are_noticed_and_not_mixed(uclearn: Uclearn, tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from tests.tasks.own.files import write_npz
 from uclearn.runs import Job, RunConfig, resolve
 from uclearn.runs import run as run_job
 from uclearn.runs.config import Configuration
 from uclearn.session import Observer
 from uclearn.storage.records import Summary
+from uclearn.tasks.own.source import own_data
 
 SMALL: dict[str, Any] = {"tasks": 2, "plan.epochs": 1, "network.hidden": [8]}
 OPTIONS = ["--tasks", "2", "--epochs", "1", "--set", "network.hidden=[8]"]
@@ -34,3 +36,10 @@ def run(
 ) -> Summary:
     """Make one run in `folder`."""
     return run_job(Job(config, folder, **options), observer)
+
+
+def own(folder: Path, method: str = "ewc") -> RunConfig:
+    """A small run of data of one's own, which lie in `folder`: classes come later."""
+    folder.mkdir(exist_ok=True)
+    described = own_data(write_npz(folder / "four.npz"), split=2, scenario="class")
+    return resolve(described, method, overrides={"plan.epochs": 2, "network.hidden": [8]})

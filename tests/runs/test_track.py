@@ -11,7 +11,7 @@ import pytest
 from tests.runs.small import placed, small
 from uclearn.errors import SettingError
 from uclearn.runs.grid import run_all
-from uclearn.runs.tensorboard import scalars
+from uclearn.runs.tensorboard import Told, scalars
 from uclearn.runs.track import TRACKERS, tracking
 from uclearn.storage.records import read_run
 
@@ -27,7 +27,7 @@ def track(name: str, out: Path) -> tuple[Found, Any]:
     """Make a small run, tracked; what its record says."""
     problems: list[str] = []
     (job,) = placed([small("ucl")], out)
-    with tracking([name], out, problems.append) as observer:
+    with tracking(name, out, problems.append) as observer:
         (result,) = run_all([job], observer=observer)
     assert problems == []
     assert result.state == "made"
@@ -82,6 +82,47 @@ def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert b"score/mean of learned tasks" in content
 
 
+@needs("aim")
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_aim_in_its_local_store(tmp_path: Path) -> None:
+    track("aim", tmp_path)
+    store = tmp_path / ".aim"
+    assert b"split-digits" in (store / "run_metadata.sqlite").read_bytes()
+    content = b"".join(file.read_bytes() for file in (store / "seqs").rglob("*") if file.is_file())
+    assert b"score/mean of learned tasks" in content
+
+
+@pytest.mark.rl
+def test_rewards_are_tracked_by_the_steps_in_environments(tmp_path: Path) -> None:
+    pytest.importorskip("gymnasium")
+    from tests.runs.test_rl import quick
+
+    found: list[Told] = []
+
+    class Kept:
+        def __init__(self, config: object, out: Path) -> None:
+            pass
+
+        def log(self, told: Told) -> None:
+            found.append(told)
+
+        def end(self, state: str) -> None:
+            found.append(Told({state: 1.0}, 0, ""))
+
+    (job,) = placed([quick("ewc")], tmp_path)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(TRACKERS, "tensorboard", Kept)
+        with tracking("tensorboard", tmp_path, pytest.fail) as observer:
+            run_all([job], observer=observer)
+    assert found.pop().values == {"made": 1.0}
+    passed_on = [(name, value, t.step) for t in found for name, value in t.values.items()]
+    assert passed_on == scalars(read_run(job.folder))
+    names = {name for name, _, _ in passed_on}
+    assert {"policy_loss", "value_loss", "return/task 0", "return/task 1"} <= names
+    assert {t.axis for t in found} == {"steps"}
+
+
 def test_a_tracker_that_fails_is_named_and_the_runs_go_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -90,7 +131,7 @@ def test_a_tracker_that_fails_is_named_and_the_runs_go_on(
 
     monkeypatch.setitem(TRACKERS, "tensorboard", broken)
     problems: list[str] = []
-    with tracking(["tensorboard"], tmp_path, problems.append) as observer:
+    with tracking("tensorboard", tmp_path, problems.append) as observer:
         (result,) = run_all(placed([small("finetuning")], tmp_path), observer=observer)
     assert result.state == "made"
     assert problems == ["tensorboard tracks no more: OSError: no such server"]
@@ -99,6 +140,6 @@ def test_a_tracker_that_fails_is_named_and_the_runs_go_on(
 def test_a_tracker_that_there_is_not(tmp_path: Path) -> None:
     with (
         pytest.raises(SettingError, match=r"`--track` must be one of tensorboard, mlflow"),
-        tracking(["nix"], tmp_path, print),
+        tracking("nix", tmp_path, print),
     ):
         pass

@@ -6,7 +6,7 @@ import json
 import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -81,17 +81,8 @@ class Launch:
 
     def results(self, jobs: Sequence[Job]) -> list[Result]:
         """Make the runs, showing no more than how they go."""
-        with ExitStack() as stack:
-            told = [stack.enter_context(watching(self._spoken, [job.config for job in jobs]))]
-            if self.track is not None:
-                names = [name.strip() for name in self.track.split(",")]
-                elsewhere = tracking(names, self.out, lambda text: typer.echo(text, err=True))
-                told.append(stack.enter_context(elsewhere))
-
-            def observer(config: Configuration, event: str, details: dict[str, Any]) -> None:
-                for each in told:
-                    each(config, event, details)
-
+        configs = [job.config for job in jobs]
+        with watching(self._spoken, configs, self.track, self.out) as observer:
             return run_all(jobs, workers=self.workers, observer=observer, on=self.engine)
 
     @property
@@ -184,8 +175,22 @@ def leave(results: Sequence[Result]) -> None:
 
 
 @contextmanager
-def watching(mode: Mode, configs: Sequence[Configuration]) -> Iterator[GridObserver]:
-    """An observer for `run_all` that speaks as `mode` says."""
+def watching(
+    mode: Mode, configs: Sequence[Configuration], track: str | None, out: Path
+) -> Iterator[GridObserver]:
+    """An observer for `run_all` that speaks as `mode` says, and to the trackers called `track`."""
+    elsewhere = tracking(track, out, lambda text: typer.echo(text, err=True))
+    with _speaking(mode, configs) as here, elsewhere as there:
+
+        def observe(config: Configuration, event: str, details: dict[str, Any]) -> None:
+            here(config, event, details)
+            there(config, event, details)
+
+        yield observe
+
+
+@contextmanager
+def _speaking(mode: Mode, configs: Sequence[Configuration]) -> Iterator[GridObserver]:
     if mode == "quiet":
         yield lambda config, event, details: None
     elif mode == "json":

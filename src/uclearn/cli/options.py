@@ -294,16 +294,6 @@ _OF_ENGINES = {"on": "local", "address": None, "slurm": None, "threads": None, "
 """Options of engines, with their defaults."""
 
 
-@dataclass(frozen=True)
-class Acting(Launching):
-    """On this machine, without data."""
-
-    out: Out = DEFAULT_OUT
-    workers: Workers = None
-    quiet: Quiet = False
-    json: Json = False
-
-
 Track: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -312,6 +302,17 @@ Track: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Acting(Launching):
+    """On this machine, without data."""
+
+    out: Out = DEFAULT_OUT
+    workers: Workers = None
+    track: Track = None
+    quiet: Quiet = False
+    json: Json = False
 
 
 @dataclass(frozen=True)

@@ -126,6 +126,7 @@ def resume(
     folder: Annotated[Path, typer.Argument(help="A run, or a folder with runs below it.")],
     data: options.DataFolder = None,
     workers: options.Workers = None,
+    track: options.Track = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
 ) -> None:
@@ -134,7 +135,7 @@ def resume(
     from uclearn.runs.config import read_config
     from uclearn.storage.records import read_runs
 
-    launch = Launch(folder, options.mode(quiet, json), data=data, workers=workers)
+    launch = Launch(folder, options.mode(quiet, json), data=data, workers=workers, track=track)
     found, damaged = read_runs(folder)
     _tell_damage(damaged)
     open_runs = [run for run in found if run.summary is None]

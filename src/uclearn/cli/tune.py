@@ -54,6 +54,7 @@ def tune(
     searching: Searching,
     out: options.Out = Path("tuning"),
     data: options.DataFolder = None,
+    track: options.Track = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
     checkpoint_seconds: options.CheckpointSeconds = 30.0,
@@ -82,7 +83,7 @@ def tune(
         seeds=searching.seeds,
         overrides=chosen,
     )
-    with watching(mode, []) as observer:
+    with watching(mode, [], track, out) as observer:
         maker = Maker(out, data, observer, checkpoint_seconds, typed(sys.argv))
         tried = search(tuning, maker, trials, sampler=sampler, storage=storage, prune=prune)
     _show(tried, mode, f"{method} on {benchmark}")

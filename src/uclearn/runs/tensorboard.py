@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from uclearn.errors import UclearnError
 from uclearn.storage.records import Run, read_runs
@@ -20,7 +20,8 @@ class MissingTensorBoardError(UclearnError, ImportError):
 def export(folders: Sequence[Path], logs: Path) -> list[Path]:
     """Write one log per run below `folders` into `logs`; the logs are returned.
 
-    The horizontal axis counts epochs over all tasks for losses, and tasks for scores.
+    The horizontal axis counts epochs over all tasks for losses, and tasks for scores; steps in
+    environments where acting was learned.
     """
     try:
         from torch.utils.tensorboard import SummaryWriter
@@ -49,23 +50,47 @@ def scalars(run: Run) -> list[tuple[str, float, int]]:
     found: list[tuple[str, float, int]] = []
     epochs = 0
     for event in run.events:
-        if event["event"] == "epoch":
-            losses = [name for name in ("loss", "validation_loss") if event.get(name) is not None]
-            found += [(name, float(event[name]), epochs) for name in losses]
-            epochs += 1
-        elif event["event"] == "evaluation":
-            found += scores(event)
+        told = told_by(event["event"], event, epochs)
+        epochs += event["event"] == "epoch"
+        if told is not None:
+            found += [(name, value, told.step) for name, value in told.values.items()]
     return found
 
 
-def scores(event: Mapping[str, Any]) -> list[tuple[str, float, int]]:
-    """(name, value, task) of an evaluation: each task's score, and the mean of those learned."""
-    task = int(event["task"])
-    known = [None if s is None or s != s else s for s in event["scores"]]  # NaN: not measured
-    learned = [score for score in known[: task + 1] if score is not None]
-    each = [
-        (f"score/task {place}", float(score), task)
-        for place, score in enumerate(known)
-        if score is not None
-    ]
-    return [("score/mean of learned tasks", sum(learned) / max(len(learned), 1), task), *each]
+class Told(NamedTuple):
+    """The numbers of one event."""
+
+    values: dict[str, float]
+    step: int
+    axis: str
+    """What steps count: epochs over all tasks, tasks, or steps in environments."""
+
+
+def told_by(event: str, details: Mapping[str, Any], epochs: int) -> Told | None:
+    """What an event says in numbers, `epochs` having passed before it; None: nothing. What was not
+    measured is left out."""
+    if event == "epoch":
+        return Told(_known(details, "loss", "validation_loss"), epochs, "epochs")
+    if event == "iteration":  # of learning by acting
+        names = ("return", "policy_loss", "value_loss", "entropy", "clipped")
+        return Told(_known(details, *names), int(details["steps"]), "steps")
+    if event == "evaluation" and "means" in details:
+        means = enumerate(details["means"])
+        values = {f"return/task {task}": float(mean) for task, mean in means}
+        return Told(values, int(details["steps"]), "steps")
+    if event == "evaluation":
+        return Told(_scores(details), int(details["task"]), "tasks")
+    return None
+
+
+def _known(details: Mapping[str, Any], *names: str) -> dict[str, float]:
+    found = {name: details.get(name) for name in names}
+    return {name: float(v) for name, v in found.items() if v is not None and v == v}  # no NaN
+
+
+def _scores(details: Mapping[str, Any]) -> dict[str, float]:
+    """Each task's score, and the mean of those learned."""
+    named = {f"score/task {place}": score for place, score in enumerate(details["scores"])}
+    learned = _known(named, *list(named)[: details["task"] + 1]).values()
+    mean = sum(learned) / max(len(learned), 1)
+    return {"score/mean of learned tasks": mean, **_known(named, *named)}

@@ -16,14 +16,14 @@ from uclearn.choices import check_choice
 from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import GridObserver
-from uclearn.runs.tensorboard import scores
+from uclearn.runs.tensorboard import Told, told_by
 
 
 class Tracked(Protocol):
     """One run, as a package shows it."""
 
-    def log(self, values: dict[str, float], step: int) -> None:
-        """Numbers by name, at a step: an epoch over all tasks, or a task."""
+    def log(self, told: Told) -> None:
+        """Numbers by name, at a step."""
 
     def end(self, state: str) -> None:
         """The run was made, or not."""
@@ -34,9 +34,9 @@ class _TensorBoard:
         tensorboard = _imported("torch.utils.tensorboard", "tensorboard")
         self.writer = tensorboard.SummaryWriter(str(out / "tensorboard" / config.folder_name()))
 
-    def log(self, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            self.writer.add_scalar(name, value, step)
+    def log(self, told: Told) -> None:
+        for name, value in told.values.items():
+            self.writer.add_scalar(name, value, told.step)
         self.writer.flush()
 
     def end(self, state: str) -> None:
@@ -55,9 +55,9 @@ class _MLflow:
         for key, value in _settings(config).items():
             self.client.log_param(self.run, key, value)
 
-    def log(self, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            self.client.log_metric(self.run, name, value, step=step)
+    def log(self, told: Told) -> None:
+        for name, value in told.values.items():
+            self.client.log_metric(self.run, name, value, step=told.step)
 
     def end(self, state: str) -> None:
         self.client.set_terminated(self.run, "FINISHED" if state == "made" else "FAILED")
@@ -75,26 +75,34 @@ class _Wandb:
             dir=str(out),
             reinit="create_new",
         )
-        for pattern, axis in (("loss", "epochs"), ("validation_loss", "epochs")):
-            self.run.define_metric(pattern, step_metric=axis)
-        self.run.define_metric("score/*", step_metric="tasks")
+        self.axes: set[str] = set()
 
-    def log(self, values: dict[str, float], step: int) -> None:
-        axis = "tasks" if any(name.startswith("score/") for name in values) else "epochs"
-        self.run.log({**values, axis: step})
+    def log(self, told: Told) -> None:
+        for name in told.values.keys() - self.axes:
+            self.run.define_metric(name, step_metric=told.axis)
+            self.axes.add(name)
+        self.run.log({**told.values, told.axis: told.step})
 
     def end(self, state: str) -> None:
         self.run.finish(exit_code=0 if state == "made" else 1)
 
 
 class _Aim:
+    """Beside the runs: `aim up --repo OUT`."""
+
     def __init__(self, config: Configuration, out: Path) -> None:
-        self.run = _imported("aim", "aim").Run(experiment=config.benchmark)
+        self.run = _imported("aim", "aim").Run(
+            experiment=config.benchmark,
+            repo=str(out),
+            system_tracking_interval=None,
+            capture_terminal_logs=False,
+        )
+        self.run.name = config.folder_name().partition("/")[2]
         self.run["config"] = config.document()
 
-    def log(self, values: dict[str, float], step: int) -> None:
-        for name, value in values.items():
-            self.run.track(value, name=name, step=step)
+    def log(self, told: Told) -> None:
+        for name, value in told.values.items():
+            self.run.track(value, name=name, step=told.step)
 
     def end(self, state: str) -> None:
         self.run.close()
@@ -110,12 +118,13 @@ TRACKERS: dict[str, Callable[[Configuration, Path], Tracked]] = {
 
 @contextmanager
 def tracking(
-    names: Sequence[str], out: Path, problem: Callable[[str], None]
+    names: str | None, out: Path, problem: Callable[[str], None]
 ) -> Iterator[GridObserver]:
-    """An observer for `run_all` that passes numbers on to the trackers called `names`; `problem` is
-    told, once, what one of them cannot do."""
-    _check_installed(names)
-    tracks = [_Track(name, out, problem) for name in names]
+    """An observer for `run_all` that passes numbers on to the trackers called `names`, with commas
+    (None: to nobody); `problem` is told, once, what one of them cannot do."""
+    chosen = [] if names is None else [name.strip() for name in names.split(",")]
+    _check_installed(chosen)
+    tracks = [_Track(name, out, problem) for name in chosen]
 
     def observe(config: Configuration, event: str, details: dict[str, Any]) -> None:
         for track in tracks:
@@ -149,18 +158,14 @@ class _Track:
             if (ended := self.runs.pop(key, None)) is not None:
                 ended.end(details["state"])
             return
-        if event not in ("run_begins", "epoch", "evaluation"):
+        epochs = details.get("task", 0) * config.document()["plan"].get("epochs", 0)
+        told = told_by(event, details, epochs + details.get("epoch", 0))
+        if told is None and event != "run_begins":
             return
         if key not in self.runs:
             self.runs[key] = TRACKERS[self.name](config, self.out)
-        if event == "epoch":
-            names = ("loss", "validation_loss")
-            values = {n: float(details[n]) for n in names if details.get(n) is not None}
-            epochs = config.document()["plan"].get("epochs", 0)
-            self.runs[key].log(values, details["task"] * epochs + details["epoch"])
-        elif event == "evaluation":
-            values = {name: value for name, value, _ in scores(details)}
-            self.runs[key].log(values, details["task"])
+        if told is not None:
+            self.runs[key].log(told)
 
     def close(self) -> None:
         for run in self.runs.values():

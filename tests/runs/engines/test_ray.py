@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.small import placed, run, small
+from tests.runs.small import own, placed, run, small
 from tests.runs.test_job import outcome
 from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
@@ -29,9 +29,15 @@ OPTIONS = ["--tasks", "2", "--epochs", "40", "--set", "network.hidden=[8]"]
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[str]:
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of a cluster of two machines with one core each, to which we are connected."""
     ray = pytest.importorskip("ray")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield from _cluster(ray)
+
+
+def _cluster(ray: Any) -> Iterator[str]:
     from ray.cluster_utils import Cluster
 
     small_store: dict[str, Any] = {"num_cpus": 1, "object_store_memory": 80_000_000}
@@ -128,6 +134,14 @@ def test_a_driver_that_was_killed_picks_up_what_is_done(cluster: str, tmp_path: 
         run(small(method, plan__epochs=40), tmp_path / method, command="")
         events = [(each / "events.jsonl").read_text() for each in (place, tmp_path / method)]
         assert events[0] == events[1]
+
+
+def test_data_of_ones_own_are_read_by_the_worker(cluster: str, tmp_path: Path) -> None:
+    config = own(tmp_path / "data")
+    (result,) = run_all(placed([config], tmp_path / "runs"), on=RayEngine(cluster))
+    assert result.state == "made", result.message
+    run(config, tmp_path / "alone")
+    assert same_run(result.folder, tmp_path / "alone")
 
 
 def test_ctrl_c_saves_on_the_machine_that_makes_the_run(cluster: str, tmp_path: Path) -> None:

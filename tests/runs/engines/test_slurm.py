@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.runs.small import placed, run, small
+from tests.runs.small import own, placed, run, small
 from tests.runs.test_job import outcome
 from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
@@ -42,6 +42,18 @@ def test_a_killed_job_is_queued_again_and_ends_as_if_nothing_had_happened(tmp_pa
     events = [(f / "events.jsonl").read_text() for f in (result.folder, tmp_path / "alone")]
     assert events[0] == events[1]
     assert list((tmp_path / "runs" / "split-digits" / ".submitit").glob("*_log.out"))
+
+
+@pytest.mark.slow
+def test_data_of_ones_own_are_read_by_the_job(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / ".cache"))
+    config = own(tmp_path / "data")
+    (result,) = run_all(placed([config], tmp_path / "runs"), on=HERE)
+    assert result.state == "made", result.message
+    run(config, tmp_path / "alone")
+    assert outcome(result.folder) == outcome(tmp_path / "alone")
 
 
 def test_without_slurm_or_with_settings_it_does_not_know_it_is_refused(tmp_path: Path) -> None:
