@@ -111,12 +111,36 @@ LAYERS: dict[str, tuple[Callable[[], nn.Module], Tensor]] = {
     "transposed": (lambda: nn.ConvTranspose2d(4, 6, 1), draws(3, 4, 2, 2)),
     "transposed, grouped": (lambda: nn.ConvTranspose2d(4, 6, 1, groups=2), draws(3, 4, 2, 2)),
 }
-"""Where the formula is exact: each output is made of one vector of inputs."""
+KERNELS: dict[str, tuple[Callable[[], nn.Module], Tensor]] = {
+    "3x3": (lambda: nn.Conv2d(4, 6, 3), draws(3, 4, 5, 5)),
+    "grouped": (lambda: nn.Conv2d(4, 6, 3, groups=2), draws(3, 4, 5, 5)),
+    "each channel on its own": (lambda: nn.Conv2d(4, 4, 3, padding=1, groups=4), draws(3, 4, 5, 5)),
+    "padded, with gaps": (
+        lambda: nn.Conv2d(3, 5, (3, 2), stride=(2, 1), padding=(1, 2), dilation=(1, 2)),
+        draws(3, 3, 6, 7),
+    ),
+    "same": (lambda: nn.Conv2d(2, 5, (1, 3), padding="same", dilation=2), draws(3, 2, 5, 4)),
+    "round the edge": (
+        lambda: nn.Conv2d(2, 5, 3, padding=1, padding_mode="circular"),
+        draws(3, 2, 5, 4),
+    ),
+    "not in a batch": (lambda: nn.Conv2d(2, 5, 3, padding=1), draws(2, 5, 4)),
+    "1d, 3 wide": (lambda: nn.Conv1d(4, 6, 3, stride=2), draws(3, 4, 9)),
+    "3d": (lambda: nn.Conv3d(2, 3, 2, stride=(1, 2, 1), padding=1), draws(2, 2, 3, 4, 3)),
+    "transposed, 3x3": (lambda: nn.ConvTranspose2d(4, 6, 3, groups=2), draws(3, 4, 5, 5)),
+    "transposed, with gaps": (
+        lambda: nn.ConvTranspose2d(
+            3, 5, (3, 2), stride=(2, 3), padding=1, output_padding=(1, 2), dilation=(2, 1)
+        ),
+        draws(2, 3, 4, 5),
+    ),
+    "transposed, 1d": (lambda: nn.ConvTranspose1d(4, 6, 3, stride=2, padding=3), draws(3, 4, 9)),
+}
 
 
-@pytest.mark.parametrize("name", LAYERS)
+@pytest.mark.parametrize("name", [*LAYERS, *KERNELS])
 def test_the_penalty_is_the_mean_squared_change_of_what_the_layer_says(name: str) -> None:
-    build, x = LAYERS[name]
+    build, x = (LAYERS | KERNELS)[name]
     torch.manual_seed(0)
     layer = gaussian(build())
     held = certain(layer, x)
@@ -124,7 +148,8 @@ def test_the_penalty_is_the_mean_squared_change_of_what_the_layer_says(name: str
     def said() -> Tensor:
         """(places, nodes) by the layer in mean."""
         out: Tensor = layer.eval()(x)
-        nodes_at = -1 if isinstance(layer, nn.Linear | nn.Embedding) else 1
+        nodes_at = -1 if isinstance(layer, nn.Linear | nn.Embedding) else -len(x.shape[1:])
+        nodes_at = 0 if name == "not in a batch" else nodes_at
         return out.movedim(nodes_at, -1).flatten(0, -2)
 
     before = said().detach()
@@ -135,8 +160,9 @@ def test_the_penalty_is_the_mean_squared_change_of_what_the_layer_says(name: str
         term = held.output_term(0.5)
     assert term is not None
     rows = layer.inputs_seen(x)
-    size = 1.0 if held.seen.words else float(rows.square().sum(-1).mean())
-    unit = (size + 1) / (held.seen.edge.shape[1] + 1)
+    inputs = held.seen.edge.shape[1]
+    size = 1.0 if held.seen.words else float(rows.square().mean() * inputs)
+    unit = (size + 1) / (inputs + 1)
     weighed = held._node.flatten() / unit  # a node's weight is the anchor's affair
     expected = 0.5 * (weighed * (said() - before).square().mean(0)).sum() / 2
     torch.testing.assert_close(term.value, expected.detach(), rtol=1e-9, atol=0)
@@ -145,28 +171,18 @@ def test_the_penalty_is_the_mean_squared_change_of_what_the_layer_says(name: str
         torch.testing.assert_close(found, slope, rtol=1e-9, atol=1e-12)
 
 
-KERNELS: dict[str, tuple[Callable[[], nn.Module], Tensor]] = {
-    "3x3": (lambda: nn.Conv2d(4, 6, 3), draws(3, 4, 5, 5)),
-    "grouped": (lambda: nn.Conv2d(4, 6, 3, groups=2), draws(3, 4, 5, 5)),
-    "1d": (lambda: nn.Conv1d(4, 6, 3), draws(3, 4, 5)),
-    "transposed": (lambda: nn.ConvTranspose2d(4, 6, 3, groups=2), draws(3, 4, 5, 5)),
-}
-
-
 def by_loop(held: OutputAnchor, scale: float) -> Tensor:
-    """With kernels: over groups, nodes and positions one by one."""
+    """Over groups and nodes one by one."""
     given, layer = held.seen.given(), held.layer
     assert given is not None
-    moved = layer.inputs_last(layer.weight) - layer.inputs_last(held.weight)
+    moved = (layer.inputs_last(layer.weight) - layer.inputs_last(held.weight)).flatten(2)
     shift = (layer.bias - held.bias).view(held._node.shape)
     total = torch.zeros((), dtype=torch.float64)
     for group, node in ((g, n) for g in range(moved.shape[0]) for n in range(moved.shape[1])):
-        positions = moved[group, node].reshape(-1, moved.shape[-1])
-        whole = torch.block_diag(*given.covariance[group])[: positions.shape[1]]
-        whole = whole[:, : positions.shape[1]]
-        steady = sum(d @ given.mean[group] for d in positions) + shift[group, node] * given.one
-        varied = sum(d @ whole @ d for d in positions)
-        total = total + held._node[group, node] * (steady**2 + varied) / 2 * scale
+        d = moved[group, node]
+        whole = torch.block_diag(*given.covariance[group])[: len(d), : len(d)]
+        steady = d @ given.mean[group] + shift[group, node] * given.one
+        total = total + held._node[group, node] * (steady**2 + d @ whole @ d) / 2 * scale
     return total
 
 

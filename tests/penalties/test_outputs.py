@@ -9,7 +9,7 @@ from torch import Tensor
 
 from uclearn.penalties import Given, Moved, output_drift
 
-GROUPS, NODES, POSITIONS, INPUTS = 2, 3, 4, 5
+GROUPS, NODES, INPUTS = 2, 3, 5
 
 
 def distribution(rows: Tensor, width: int, one: float = 1.0) -> Given:
@@ -26,14 +26,14 @@ def distribution(rows: Tensor, width: int, one: float = 1.0) -> Given:
     return Given(mean, blocks, torch.tensor(one, dtype=rows.dtype))
 
 
-def scene(positions: int = 1) -> tuple[Moved, Tensor, Tensor]:
+def scene() -> tuple[Moved, Tensor, Tensor]:
     """How a layer moved, what it was given, and the squared strength of its nodes."""
-    draw = torch.Generator().manual_seed(positions)
+    draw = torch.Generator().manual_seed(1)
 
     def normal(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=draw, dtype=torch.float64)
 
-    moved = Moved(normal(GROUPS, NODES, positions, INPUTS), normal(GROUPS, NODES))
+    moved = Moved(normal(GROUPS, NODES, INPUTS), normal(GROUPS, NODES))
     return moved, normal(GROUPS, 7, INPUTS) + 0.5, normal(GROUPS, NODES).square()
 
 
@@ -41,27 +41,14 @@ def test_it_is_half_the_mean_squared_change_of_what_nodes_say() -> None:
     moved, rows, node = scene()
     assert moved.bias is not None
     value, _ = output_drift(moved, distribution(rows, INPUTS), node)
-    said = torch.einsum("gni,gri->grn", moved.weight[:, :, 0], rows) + moved.bias[:, None]
+    said = torch.einsum("gni,gri->grn", moved.weight, rows) + moved.bias[:, None]
     expected = (node * said.square().mean(1)).sum() / 2
-    torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
-
-
-def test_positions_of_a_kernel_share_a_mean_and_vary_on_their_own() -> None:
-    """E over independent draws at each position of (sum_p d_p x_p + e)^2, from all combinations."""
-    moved, rows, node = scene(positions=2)
-    assert moved.bias is not None
-    value, _ = output_drift(moved, distribution(rows, INPUTS), node)
-    first, second = (
-        torch.einsum("gni,gri->grn", moved.weight[:, :, position], rows) for position in (0, 1)
-    )
-    said = first[:, :, None] + second[:, None] + moved.bias[:, None, None]
-    expected = (node * said.square().mean((1, 2))).sum() / 2
     torch.testing.assert_close(value, expected, rtol=1e-12, atol=0)
 
 
 @pytest.mark.parametrize("width", [1, 2, 3, 5])
 def test_blocks_are_the_whole_with_zeros_between_them(width: int) -> None:
-    moved, rows, node = scene(POSITIONS)
+    moved, rows, node = scene()
     blocks = distribution(rows, width)
     whole = torch.stack([torch.block_diag(*each)[:INPUTS, :INPUTS] for each in blocks.covariance])
     value, gradient = output_drift(moved, blocks, node)
@@ -73,16 +60,16 @@ def test_blocks_are_the_whole_with_zeros_between_them(width: int) -> None:
 @pytest.mark.parametrize("width", [2, 5])
 @pytest.mark.parametrize("with_bias", [True, False], ids=["bias", "no bias"])
 def test_the_gradient_is_autograds(width: int, with_bias: bool) -> None:
-    moved, rows, node = scene(POSITIONS)
+    moved, rows, node = scene()
     given = distribution(rows, width, one=0.7)
     weight = moved.weight.clone().requires_grad_()
     bias = moved.bias.clone().requires_grad_() if with_bias and moved.bias is not None else None
     covariance = torch.stack(
         [torch.block_diag(*each)[:INPUTS, :INPUTS] for each in given.covariance]
     )
-    steady = torch.einsum("gnpi,gi->gn", weight, given.mean)
+    steady = torch.einsum("gni,gi->gn", weight, given.mean)
     steady = steady if bias is None else steady + bias * given.one
-    varied = torch.einsum("gnpi,gij,gnpj->gn", weight, covariance, weight)
+    varied = torch.einsum("gni,gij,gnj->gn", weight, covariance, weight)
     expected = (node * (steady.square() + varied)).sum() / 2
     expected.backward()
     with torch.no_grad():
@@ -102,13 +89,13 @@ def test_words_do_not_covary() -> None:
     given = Given(torch.zeros_like(often), often, torch.tensor(1.0, dtype=torch.float64))
     node = torch.ones(1, NODES, dtype=torch.float64)
     value, gradient = output_drift(Moved(moved.weight[:1], None), given, node)
-    squares = moved.weight[0, :, 0].square()
+    squares = moved.weight[0].square()
     torch.testing.assert_close(value, (squares * often).sum() / 2)
     assert gradient.weight[..., 3:].abs().max() == 0  # what was never seen is free
 
 
 def test_nothing_is_written_to() -> None:
-    moved, rows, node = scene(POSITIONS)
+    moved, rows, node = scene()
     given = distribution(rows, 2)
     before = [each.clone() for each in (moved.weight, *given, node)]
     output_drift(moved, given, node)

@@ -21,6 +21,7 @@ from uclearn.choices import check_choice
 from uclearn.gaussian import fused
 from uclearn.gaussian.functions import add_noise, sample_weight, sum_of_squares
 from uclearn.gaussian.noise import Noise
+from uclearn.gaussian.patches import padded, spread, windows
 from uclearn.native.calls import Window
 from uclearn.sizes import SMALL_DRAW
 from uclearn.topology import node_count, node_dim
@@ -164,13 +165,13 @@ class GaussianLayer(nn.Module):
         raise NotImplementedError
 
     def inputs_last(self, weight: Tensor) -> Tensor:
-        """A view (groups, nodes per group, positions..., inputs per group) of something shaped like
-        the weight; a convolution's positions are those of its kernel."""
+        """A view (groups, nodes per group, inputs...) of something shaped like the weight; to a node
+        of a convolution, each position of the kernel in each channel is an input."""
         raise NotImplementedError
 
     def inputs_seen(self, input: Tensor) -> Tensor:
-        """(groups, rows, inputs per group): every vector of inputs that a position of the weight
-        meets, all examples and places end to end."""
+        """A view (groups, examples, places..., inputs...): all that a node is given, with inputs in
+        the order of `inputs_last`."""
         raise NotImplementedError
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
@@ -223,8 +224,8 @@ class GaussianLinear(GaussianLayer, nn.Linear):
         return weight.unsqueeze(0)
 
     def inputs_seen(self, input: Tensor) -> Tensor:
-        """(1, rows, in)."""
-        return input.reshape(1, -1, self.in_features)
+        """(1, examples, places..., in)."""
+        return input.view(1, -1, self.in_features) if input.dim() == 1 else input.unsqueeze(0)
 
 
 class GaussianEmbedding(GaussianLayer, nn.Embedding):
@@ -271,8 +272,8 @@ class GaussianEmbedding(GaussianLayer, nn.Embedding):
         return weight.t().unsqueeze(0)
 
     def inputs_seen(self, input: Tensor) -> Tensor:
-        """(1, rows, 1): the words themselves; each stands for a one-hot vector."""
-        return input.reshape(1, -1, 1)
+        """(1, examples, places..., 1): the words themselves; each stands for a one-hot vector."""
+        return input.view(1, -1, 1) if input.dim() == 0 else input[None, ..., None]
 
 
 class _GaussianConv(GaussianLayer):
@@ -328,15 +329,24 @@ class _GaussianConv(GaussianLayer):
         return self.out_channels // self.groups * math.prod(self.kernel_size)
 
     def inputs_last(self, weight: Tensor) -> Tensor:
-        """(groups, out per group, kernel..., in per group)."""
+        """(groups, out per group, in per group, kernel...)."""
         by_group: Tensor = weight.unflatten(0, (self.groups, -1))
-        return by_group.movedim(2, -1)
+        return by_group
 
     def inputs_seen(self, input: Tensor) -> Tensor:
-        """(groups, examples * places, in per group)."""
-        rows = input.movedim(node_dim(self), -1).flatten(0, -2)
-        by_group: Tensor = rows.unflatten(1, (self.groups, -1))
-        return by_group.movedim(1, 0)
+        """(groups, examples, places..., in per group, kernel...)."""
+        batched = input if input.dim() == len(self.kernel_size) + 2 else input.unsqueeze(0)
+        return self._by_place(self._windows(batched))
+
+    def _windows(self, input: Tensor) -> Tensor:
+        return windows(padded(self, input), self.kernel_size, self.stride, self.dilation)
+
+    def _by_place(self, seen: Tensor) -> Tensor:
+        """From (examples, channels, places..., kernel...)."""
+        places = range(3, 3 + len(self.kernel_size))
+        kernel = range(places.stop, places.stop + len(self.kernel_size))
+        by_group: Tensor = seen.unflatten(1, (self.groups, -1))
+        return by_group.permute(1, 0, *places, 2, *kernel)
 
 
 class GaussianConv1d(_GaussianConv, nn.Conv1d):
@@ -375,9 +385,14 @@ class _GaussianConvTranspose(_GaussianConv):
         return super().over_nodes(values)
 
     def inputs_last(self, weight: Tensor) -> Tensor:
-        """(groups, out per group, kernel..., in per group); stored as (in, out per group, ...)."""
+        """(groups, out per group, in per group, kernel...); stored as (in, out per group, ...)."""
         by_group: Tensor = weight.unflatten(0, (self.groups, -1))
-        return by_group.movedim(1, -1)
+        return by_group.transpose(1, 2)
+
+    def _windows(self, input: Tensor) -> Tensor:
+        dims = len(self.kernel_size)
+        seen = windows(spread(self, input), self.kernel_size, [1] * dims, self.dilation)
+        return seen.flip(*range(-dims, 0))
 
     def apply_weight(
         self, input: Tensor, weight: Tensor, bias: Tensor | None, *others: Any

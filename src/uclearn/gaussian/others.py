@@ -44,8 +44,8 @@ class GaussianInOut(GaussianLayer):
         return weight.t().unsqueeze(0)
 
     def inputs_seen(self, input: Tensor) -> Tensor:
-        """(1, rows, in)."""
-        return input.reshape(1, -1, self.weight.shape[0])
+        """(1, examples, places..., in)."""
+        return input.unsqueeze(0) if input.dim() > 1 else input.view(1, 1, -1)
 
 
 class DrawsBeforeUse(nn.Module):

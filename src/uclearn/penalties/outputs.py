@@ -12,10 +12,9 @@ free, so tasks share nodes instead of giving them away; that is also what weighs
 other end of a weight, which the paper's Lambda does by a maximum. The gradient with respect to d_i
 is s_i^2 ( (d_i m + e_i) m + d_i C ), and s_i^2 (d_i m + e_i) with respect to e_i.
 
-Of C only blocks on the diagonal are kept, no wider than a layer has nodes (`SeenInputs`). A
-convolution has such a d_i for each position p of its kernel; what they are given has one m, and is
-taken to vary independently from position to position:
-(sum_p d_ip m + e_i)^2 + sum_p d_ip C d_ip^T.
+Of C only blocks on the diagonal are kept, no wider than a layer has nodes (`SeenInputs`). To a node
+of a convolution x is what it sees at one place: each position of its kernel in each channel. Inputs
+stand channel by channel, so that blocks hold what neighbouring positions have in common.
 """
 
 from __future__ import annotations
@@ -42,7 +41,7 @@ class Moved(NamedTuple):
     """How far a layer has moved since the previous task."""
 
     weight: Tensor
-    """(groups, nodes per group, positions, inputs)"""
+    """(groups, nodes per group, inputs)"""
     bias: Tensor | None
     """(groups, nodes per group)"""
 
@@ -84,31 +83,28 @@ class OutputHold:
         weight, bias = moved
         node = self.node * scale
         if self._of_words is not None:
-            into.weight.addcmul_(weight * self._of_words, node[..., None, None])
+            into.weight.addcmul_(weight * self._of_words, node.unsqueeze(-1))
             return  # words of an embedding: there is no bias, and they have no mean
-        groups, nodes, positions = weight.shape[:3]
-        rows = weight.flatten(1, 2)  # (groups, nodes * positions, inputs)
         # (groups, nodes): the change of what is said on average
-        steady = (rows @ self._mean.unsqueeze(-1)).view(groups, nodes, positions).sum(2)
+        steady = (weight @ self._mean.unsqueeze(-1)).squeeze(-1)
         if bias is not None:
             steady = steady + bias * self._one
         pull = node * steady
         if into.bias is not None:
             into.bias.add_(pull * self._one)
         width = self.matrices[0].shape[-1]
-        pulled = weight.new_empty(len(self.matrices), *rows.shape[:2], 1 + width)
-        by_row = node.repeat_interleave(positions, 1).unsqueeze(-1)
-        pulled[..., 0] = pull.repeat_interleave(positions, 1)
-        for part, room in zip(rows.split(width, -1), pulled, strict=True):
-            torch.mul(part, by_row, out=room[..., 1 : 1 + part.shape[-1]])
-        self.add_products(into.weight.flatten(1, 2), pulled)
+        pulled = weight.new_empty(len(self.matrices), *weight.shape[:2], 1 + width)
+        pulled[..., 0] = pull
+        for part, room in zip(weight.split(width, -1), pulled, strict=True):
+            torch.mul(part, node.unsqueeze(-1), out=room[..., 1 : 1 + part.shape[-1]])
+        self.add_products(into.weight, pulled)
 
     def add_products(self, into: Tensor, pulled: Tensor, *, fresh: bool = False) -> None:
         """The last step of `add_gradient`.
 
         Args:
-            into: (groups, rows, inputs)
-            pulled: (blocks, groups, rows, 1 + width): how far each row has moved, what it says on
+            into: (groups, nodes, inputs)
+            pulled: (blocks, groups, nodes, 1 + width): how far each node has moved, what it says on
                 average first, times the strength of its node.
             fresh: `into` holds nothing yet.
         """
@@ -130,7 +126,7 @@ def output_drift(moved: Moved, given: Given, node: Tensor) -> tuple[Tensor, Move
 
     >>> covariance = torch.tensor([[[[0.0, 0.0], [0.0, 4.0]]]])
     >>> given = Given(torch.tensor([[1.0, 0.0]]), covariance, torch.tensor(1.0))
-    >>> moved = Moved(torch.tensor([[[[3.0, 1.0]]]]), torch.tensor([[1.0]]))
+    >>> moved = Moved(torch.tensor([[[3.0, 1.0]]]), torch.tensor([[1.0]]))
     >>> output_drift(moved, given, torch.tensor([[2.0]]))[0]
     tensor(20.)
     """

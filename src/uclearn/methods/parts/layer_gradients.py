@@ -20,6 +20,8 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 
+from uclearn.gaussian.patches import padded, windows
+
 Rule = Callable[[Any, Tensor, Tensor, int], Tensor]
 """(layer, input, output gradient, groups) -> (groups, *shape of the parameter)"""
 
@@ -48,20 +50,7 @@ def linear_bias(layer: nn.Linear, input: Tensor, gradient: Tensor, groups: int) 
 
 def conv_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
     """(groups, out, in / layer.groups, *kernel)."""
-    if layer.padding_mode == "zeros":
-        padded = F.pad(input, _zeros_around(layer))
-    else:
-        padded = F.pad(input, layer._reversed_padding_repeated_twice, mode=layer.padding_mode)
-    return _correlate(layer, gradient, padded, groups)
-
-
-def _zeros_around(layer: Any) -> list[int]:
-    """As the convolution reads them when it runs: `padding` may have been set since it was made."""
-    if isinstance(layer.padding, str):
-        same = layer.padding == "same"
-        total = [g * (k - 1) * same for g, k in zip(layer.dilation, layer.kernel_size, strict=True)]
-        return [side for t in reversed(total) for side in (t // 2, t - t // 2)]
-    return [size for size in reversed(layer.padding) for _ in range(2)]
+    return _correlate(layer, gradient, padded(layer, input), groups)
 
 
 def transposed_conv_weight(layer: Any, input: Tensor, gradient: Tensor, groups: int) -> Tensor:
@@ -119,11 +108,9 @@ def _correlate(layer: Any, small: Tensor, large: Tensor, groups: int) -> Tensor:
     """
     spatial, parts = small.shape[2:], layer.groups
     shape = (groups, -1, parts, large.shape[1] // parts)
-    patches = large  # (rows, channels, *positions, *kernel): what each position sees; a view
-    sides = zip(layer.kernel_size, layer.stride, layer.dilation, spatial, strict=True)
-    for i, (size, step, gap, length) in enumerate(sides, 2):
-        seen = patches.unfold(i, (size - 1) * gap + 1, step)
-        patches = seen.narrow(i, 0, length)[..., ::gap]
+    # (rows, channels, *positions, *kernel): what each position sees; a view
+    patches = windows(large, layer.kernel_size, layer.stride, layer.dilation)
+    patches = patches[(slice(None), slice(None), *(slice(length) for length in spatial))]
     patches = patches.unflatten(1, shape[2:]).unflatten(0, shape[:2])
     # (groups, rows, parts, channels, *positions, *kernel), of which only one copy is made, with
     # positions last: (groups, parts, channels * kernel, rows * positions)

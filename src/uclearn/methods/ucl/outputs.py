@@ -51,9 +51,9 @@ class OutputAnchor(GaussianAnchor):
         given = self.seen.given()
         self._hold = None if given is None else OutputHold(given, self._node)
         self._spoken = None
-        if given is not None and self._by_rows(self.weight) is not None:
+        if given is not None and (rows := self._by_rows(self.weight)) is not None:
             bias = self._buffers.get("bias")
-            kept = (self.weight, bias, given.mean[0])
+            kept = (rows[0], bias, given.mean[0])
             self._spoken = holding.Spoken(*kept, float(given.one), self._node[0], self.seen.width)
 
     def output_term(self, scale: float) -> Term | None:
@@ -90,7 +90,7 @@ class OutputAnchor(GaussianAnchor):
             self._hold.add_products(rows, pulled.unsqueeze(1))
             return
         bias_rows = None if to_bias is None else to_bias.unsqueeze(0)
-        self._hold.add_gradient(Moved(rows.unsqueeze(2), bias_rows), self._moved(), scale)
+        self._hold.add_gradient(Moved(rows, bias_rows), self._moved(), scale)
 
     @torch.no_grad()
     def silence_idle(self) -> None:
@@ -98,7 +98,7 @@ class OutputAnchor(GaussianAnchor):
         that it was given does not change, and whoever speaks up later is not heard at once."""
         if not self.seen.words:
             view = self.layer.inputs_last(self.layer.weight)
-            view.mul_(~self.seen.idle().view(len(view), *(1,) * (view.dim() - 2), -1))
+            view.mul_(~self.seen.idle().view(len(view), 1, *view.shape[2:]))
 
     def _trained(self) -> dict[str, nn.Parameter]:
         own = self.layer._parameters
@@ -109,26 +109,27 @@ class OutputAnchor(GaussianAnchor):
         """Since the previous task."""
         layer = self.layer
         moved = layer.inputs_last(exact(layer.weight)) - layer.inputs_last(exact(self.weight))
-        moved = moved.unsqueeze(2).flatten(2, -2)  # (groups, nodes, positions, inputs)
+        moved = moved.flatten(2)
         if layer.bias is None:
             return Moved(moved, None)
         return Moved(moved, (exact(layer.bias) - exact(self.bias)).view_as(self._node))
 
     def _by_rows(self, weight: Tensor) -> Tensor | None:
-        """(1, nodes, inputs): a view of what is stored so, as in a linear layer."""
+        """(1, nodes, inputs): a view, where weights are stored so."""
         view = self.layer.inputs_last(weight)
-        alike = view.shape == (1, *weight.shape) and view.is_contiguous()
-        return view if alike and not self.seen.words else None
+        dense = len(view) == 1 and view.is_contiguous() and not self.seen.words
+        return view.flatten(2) if dense else None
 
     def _pulled_rows(self, to_bias: Tensor | None, scale: float) -> Tensor | None:
         """From one pass of the library over the weights; None: not here."""
-        spoken, weight, bias = self._spoken, self.layer.weight, self.layer.bias
-        if spoken is None:
+        spoken, bias = self._spoken, self.layer.bias
+        rows = None if spoken is None else self._by_rows(self.layer.weight.detach())
+        if spoken is None or rows is None:
             return None
         others = (each for each in (bias, to_bias) if each is not None)
-        if not calls.usable(spoken.anchor, spoken.mean, spoken.node, weight, *others):
+        if not calls.usable(spoken.anchor, spoken.mean, spoken.node, rows, *others):
             return None
-        return holding.pulled_rows(spoken, weight, bias, to_bias, scale)
+        return holding.pulled_rows(spoken, rows[0], bias, to_bias, scale)
 
     def _term_by_library(self, trained: dict[str, nn.Parameter], scale: float) -> Term | None:
         """The term where both are trained, or there is no bias; None: not here."""
@@ -141,7 +142,8 @@ class OutputAnchor(GaussianAnchor):
         if pulled is None:
             return None
         gradients = [torch.empty_like(trained["weight"])]
-        self._hold.add_products(gradients[0].unsqueeze(0), pulled.unsqueeze(1), fresh=True)
+        into = gradients[0].flatten(1).unsqueeze(0)
+        self._hold.add_products(into, pulled.unsqueeze(1), fresh=True)
         value = holding.along(gradients[0], trained["weight"], self.weight)
         if bias is not None and to_bias is not None:
             gradients.append(to_bias)
@@ -149,7 +151,7 @@ class OutputAnchor(GaussianAnchor):
         return Term(list(trained.values()), torch.tensor(value / 2), gradients)
 
     def _as_stored(self, gradient: Tensor) -> Tensor:
-        """In the shape of the weight, from (groups, nodes, positions, inputs)."""
+        """In the shape of the weight, from (groups, nodes, inputs)."""
         stored = torch.empty_like(self.layer.weight)
         if self._by_rows(stored) is not None:
             return gradient.view(stored.shape).to(stored.dtype)

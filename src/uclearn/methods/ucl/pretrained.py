@@ -2,14 +2,13 @@
 
 Where sigma comes to rest while a task is learned (`uclearn.methods.ucl.rules`), a node's strength
 has gained sigma_init^2 B H_i / (2 beta), with H_i the curvature of the loss along the weights of
-node i, summed over them. Of a finished network that can be had at once. Noise of variance sigma_i^2
-on the weights adds sigma_i^2 |x|^2 to what the node says to an example (in each place, for
-convolutions), so that
+node i, summed over them. Of a finished network that can be had at once:
 
-    H_i = mean over examples of  sum over places of  ( |x| d surprise / d output_i )^2
+    H_i = mean over examples of  | sum over places of  x d surprise / d output_i |^2
 
 where the square of the surprise's gradient is, on average, the Fisher information that the
-network's own answers hold: no labels are needed.
+network's own answers hold: no labels are needed. Places (of a convolution, or of words in a
+sentence) are summed before the square, as the weights are shared by all of them.
 """
 
 from __future__ import annotations
@@ -22,6 +21,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.gaussian import GaussianLayer
+from uclearn.gaussian.layers import GaussianEmbedding
 from uclearn.methods.contract import Inputs, lent
 from uclearn.methods.parts.surprise import surprise
 from uclearn.methods.ucl.seen import RecentCalls, sample
@@ -31,6 +31,8 @@ from uclearn.tasks import iterate
 from uclearn.tasks.task import Task
 from uclearn.topology import node_dim
 
+_PIECE = 1 << 22
+"""Numbers that are laid out at a time, of what layers see."""
 Answers = Callable[[], Sequence[Tensor]]
 """A forward pass: what it makes of a batch, for each task that is known."""
 
@@ -64,13 +66,11 @@ def measured(
     """
     sums = [torch.zeros_like(layer.rho) for layer in layers]
     counts = torch.zeros(2, dtype=torch.int64, device=sums[0].device)  # examples, batches
-    heard: list[tuple[int, Tensor, Tensor]] = []
+    heard: list[tuple[int, tuple[Any, ...], Tensor]] = []
     numbers = {id(layer): number for number, layer in enumerate(layers)}
 
     def hear(layer: nn.Module, arguments: tuple[Any, ...], output: Tensor) -> None:
-        assert isinstance(layer, GaussianLayer)
-        with torch.no_grad():
-            heard.append((numbers[id(layer)], layer.length(*arguments), output))
+        heard.append((numbers[id(layer)], arguments, output))
 
     generator = torch.Generator().manual_seed(0) if by_chance else None
     hooks = [layer.register_forward_hook(hear) for layer in layers]
@@ -82,9 +82,9 @@ def measured(
                 total = torch.stack([surprise(each, classes, generator).sum() for each in told])
                 outputs = [output for *_, output in heard]
                 gradients = torch.autograd.grad(total.sum(), outputs, allow_unused=True)
-                for (number, length, _), gradient in zip(heard, gradients, strict=True):
+                for (number, given, _), gradient in zip(heard, gradients, strict=True):
                     if gradient is not None:
-                        sums[number] += _by_node(layers[number], gradient * length)
+                        sums[number] += _by_node(layers[number], given, gradient)
                 counts += torch.tensor([len(told[0]), 1], device=counts.device)
     finally:
         for hook in hooks:
@@ -95,10 +95,26 @@ def measured(
     return Measured([each / examples for each in sums], examples / batches)
 
 
-def _by_node(layer: GaussianLayer, pull: Tensor) -> Tensor:
-    """(nodes,) the squares, summed over examples and places."""
-    nodes_last = pull.movedim(node_dim(layer), -1)
-    return nodes_last.flatten(0, -2).square().sum(0)
+@torch.no_grad()
+def _by_node(layer: GaussianLayer, given: tuple[Any, ...], gradient: Tensor) -> Tensor:
+    """(nodes,) the squared length of the gradient of a node's weights, summed over examples."""
+    nodes_last = gradient.movedim(node_dim(layer), -1)
+    if isinstance(layer, GaussianEmbedding):  # as if a word came once in an example
+        return (nodes_last * layer.length(*given)).flatten(0, -2).square().sum(0)
+    seen = layer.inputs_seen(given[0].detach())
+    groups, examples = seen.shape[:2]
+    pull = nodes_last.reshape(examples, -1, groups, nodes_last.shape[-1] // groups).movedim(2, 0)
+    places, nodes = pull.shape[2:]
+    inputs = seen[0].numel() // (examples * places)
+    total = pull.new_zeros(groups, nodes)
+    piece = max(1, _PIECE // (groups * max(places * (inputs + nodes), 1)))
+    for x, g in zip(seen.split(piece, 1), pull.split(piece, 1), strict=True):
+        x = x.reshape(groups, -1, places, inputs).to(g.dtype)
+        if places * (inputs + nodes) < inputs * nodes:  # g (x x^T) g^T
+            total += ((x @ x.mT @ g) * g).sum((1, 2))
+        else:
+            total += (g.mT @ x).square().sum((1, 3))
+    return total.flatten()
 
 
 def passes_over(

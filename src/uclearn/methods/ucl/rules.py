@@ -61,7 +61,7 @@ Auto = Literal["auto"]
 
 REACH = 10.0
 WANDER = 0.3
-MEASURED = 0.1
+MEASURED = 0.3
 NOISE = 0.1
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""

@@ -35,6 +35,8 @@ EXAMPLES = 4096
 """Of a finished task, spread over all of it, that are looked at: more change the last digits."""
 _NARROWEST = 64
 """Blocks are at least that wide: below, a product of matrices costs no less."""
+_PIECE = 1 << 23
+"""Numbers that are laid out at a time, of what convolutions see."""
 _REMEMBERED_BYTES = 1 << 28
 _REMEMBERED_CALLS = 16
 
@@ -73,7 +75,7 @@ class SeenInputs(nn.Module):
     def __init__(self, layer: GaussianLayer) -> None:
         super().__init__()
         view = layer.inputs_last(layer.weight.detach())
-        groups, nodes, inputs = view.shape[0], view.shape[1], view.shape[-1]
+        groups, nodes, inputs = view.shape[0], view.shape[1], math.prod(view.shape[2:])
         self.words = isinstance(layer, GaussianEmbedding)
         count, self.width = (1, inputs) if self.words else layout(inputs, nodes)
         zeros = layer.rho.detach().new_zeros
@@ -83,22 +85,24 @@ class SeenInputs(nn.Module):
         shape = (1, inputs) if self.words else (groups, count, self.width, self.width)
         self.register_buffer("blocks", zeros(shape))
 
-    def sums(self, rows: Tensor) -> list[Tensor]:
-        """Of x x^T over `rows`, (groups, rows, inputs): constant, edge, blocks.
+    def sums(self, seen: Tensor) -> list[Tensor]:
+        """Of x x^T over what was seen: constant, edge, blocks.
 
         Args:
-            rows: as `GaussianLayer.inputs_seen` gives them.
+            seen: as `GaussianLayer.inputs_seen` gives it.
         """
-        count = torch.tensor(float(rows.shape[1])).to(self.edge)
         if self.words:
-            times = torch.bincount(rows.flatten(), minlength=self.edge.shape[1]).to(self.edge)
-            return [count, times[None], times[None]]
-        rows = rows.to(self.edge.dtype)
-        blocks = torch.zeros_like(self.blocks)
-        for number, part in enumerate(rows.split(self.width, -1)):
-            wide = part.shape[-1]
-            blocks[:, number, :wide, :wide] = part.mT @ part
-        return [count, rows.sum(1), blocks]
+            times = torch.bincount(seen.flatten(), minlength=self.edge.shape[1]).to(self.edge)
+            return [times.sum(), times[None], times[None]]
+        count = seen[0].numel() / self.edge.shape[1]
+        edge, blocks = torch.zeros_like(self.edge), torch.zeros_like(self.blocks)
+        for piece in seen.split(max(1, _PIECE // max(1, seen[:, :1].numel())), 1):
+            rows = piece.reshape(*self.edge.shape[:1], -1, self.edge.shape[1]).to(edge.dtype)
+            edge += rows.sum(1)
+            for number, part in enumerate(rows.split(self.width, -1)):
+                wide = part.shape[-1]
+                blocks[:, number, :wide, :wide] += part.mT @ part
+        return [torch.tensor(count).to(edge), edge, blocks]
 
     def add_task(self, sums: Sequence[Tensor]) -> None:
         """A task is over; `sums` of what it gave the layer count like those of any other task."""
@@ -151,7 +155,7 @@ class SeenInputs(nn.Module):
 
         Args:
             layer: of one group, or with as many inputs as before.
-            places: (inputs now,) the old place of each, or `new`.
+            places: (channels now,) the old place of each, or `new`.
             new: stands for an input that was not there.
         """
         wide = SeenInputs(layer)
@@ -161,7 +165,11 @@ class SeenInputs(nn.Module):
             wide.edge.copy_(self.edge)
             wide.blocks.copy_(self.blocks)
             return wide
-        known, old = places != new, places.clamp_min(0)
+        each = wide.edge.shape[1] // len(places)  # positions of a kernel
+        places = torch.where(places == new, new, places * each).repeat_interleave(each)
+        steps = torch.arange(each, device=places.device).repeat(len(places) // each)
+        known, old = places != new, places.clamp_min(0) + steps
+        old = torch.where(known, old, 0)
         before = torch.block_diag(*self.blocks[0])
         wide.edge.copy_(torch.where(known, self.edge[:, old], self.edge.mean()))
         # what does not covary: E[x y] = E[x] E[y]
