@@ -165,7 +165,7 @@ class GaussianLayer(nn.Module):
         raise NotImplementedError
 
     def inputs_last(self, weight: Tensor) -> Tensor:
-        """A view (groups, nodes per group, inputs...) of something shaped like the weight; to a node
+        """A view (groups, nodes per group, inputs...) of something shaped like the weight; to nodes
         of a convolution, each position of the kernel in each channel is an input."""
         raise NotImplementedError
 
