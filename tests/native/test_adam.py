@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import copy
 import io
+import subprocess
+import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -256,3 +259,21 @@ def test_schedulers_are_followed() -> None:
             scheduler.step()
         outcomes.append(found)
     assert_close(*outcomes)
+
+
+@pytest.mark.slow
+def test_a_short_run_does_not_load_torchs_compiler(tmp_path: Path) -> None:
+    """Which takes longer than the run: methods, optimiser and checkpoints do without."""
+    script = """
+import sys
+from uclearn.cli.app import main
+try:
+    main()
+finally:
+    assert "torch" in sys.modules
+    print("loaded" if "torch._dynamo" in sys.modules else "not loaded")
+"""
+    words = ["run", "split-digits", "--tasks", "2", "--epochs", "1", "--set", "network.hidden=[8]"]
+    command = [sys.executable, "-c", script, *words, "--out", str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "not loaded"

@@ -51,7 +51,9 @@ class _LocalLinear(Function):
         ctx: Any, input: Tensor, weight: Tensor, bias: Tensor | None, rho: Tensor, normals: Numbers
     ) -> Tensor:
         dtype = normals.source.dtype  # in which they are multiplied
-        given = (input.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
+        given: tuple[Tensor, Tensor, Tensor | None] = (input, weight, bias)
+        if dtype is not torch.float32:  # in a small network each call counts
+            given = (input.to(dtype), weight.to(dtype), None if bias is None else bias.to(dtype))
         output = F.linear(*given)
         if (
             output._is_view()
@@ -77,13 +79,14 @@ class _LocalLinear(Function):
         for_input, for_weight, for_bias = ctx.needs_input_grad[:3]
         to_input = gradient @ w if for_input else None
         to_rho = calls.local_backward(gradient, x, rho, normals, lengths, to_input)
-        return (
-            None if to_input is None else to_input.to(input.dtype),
-            (rows.t() @ x.view(-1, x.shape[-1])).to(weight.dtype) if for_weight else None,
-            rows.sum(0).to(bias.dtype) if for_bias else None,
-            to_rho,
-            None,
-        )
+        to_weight = rows.t() @ x.view(-1, x.shape[-1]) if for_weight else None
+        found: tuple[Tensor | None, ...]
+        found = (to_input, to_weight, rows.sum(0) if for_bias else None)
+        if gradient.dtype is not torch.float32:
+            kinds = (input.dtype, weight.dtype, weight.dtype)
+            pairs = zip(found, kinds, strict=True)
+            found = tuple(None if each is None else each.to(kind) for each, kind in pairs)
+        return *found, to_rho, None
 
 
 class _LocalConv(Function):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -81,7 +82,20 @@ class Adam(torch.optim.Adam):
     def zero_grad(self, set_to_none: bool = True) -> None:
         """As torch's; what was taken in is part of the gradient."""
         self._pull = None
-        super().zero_grad(set_to_none)
+        _bare(torch.optim.Adam.zero_grad)(self, set_to_none)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """As torch's."""
+        _bare(torch.optim.Adam.add_param_group)(self, param_group)
+
+    def state_dict(self) -> dict[str, Any]:
+        """As torch's."""
+        found: dict[str, Any] = _bare(torch.optim.Adam.state_dict)(self)
+        return found
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """As torch's."""
+        _bare(torch.optim.Adam.load_state_dict)(self, state_dict)
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
@@ -245,6 +259,13 @@ class _Table:
         kernels.adam(self._rows, pointers(gradients), count, *settings, self._size, threads)
         # as torch's own operations do it: autograd sees that they are other numbers now
         torch.autograd.graph.increment_version(self.parameters)
+
+
+def _bare(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of torch's optimisers without what hides it from torch's compiler, where nobody
+    uses that: to load it takes longer than many a short run."""
+    compiler = "torch._dynamo" in sys.modules
+    return function if compiler else getattr(function, "__wrapped__", function)
 
 
 def _are_among(parameters: Sequence[Tensor], moved: Sequence[_Moving]) -> bool:

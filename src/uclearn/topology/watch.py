@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -66,8 +67,14 @@ class OperationWatcher(TorchDispatchMode):
         self._owners = {address(p): name for p, name in parameters.items()}
         self._refusal: UnsupportedLayerError | None = None
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False  # `watch` sees to it, without loading torch's compiler where nobody uses it
+
     def watch(self, forward: Callable[[], Any]) -> None:
         """Follow one forward pass."""
+        if "torch._dynamo" in sys.modules:  # compiled parts run as they are written
+            forward = torch.compiler.disable(forward)
         # Below autograd an operation arrives whole (`layer_norm`, not its parts), and what the
         # model caches stays an ordinary tensor, as it would not in inference mode.
         try:

@@ -440,7 +440,7 @@ class UCL(DrawsWeights):
             _log.warning(_SURROGATE, "that the model was called with first")
             self._look_back(None, None, GUESSED)
         if self.lr_sigma == "auto":
-            self.steps_taken[1] += 1
+            self.steps_taken[1].add_(1)  # `+=` would write it back as well
 
     def _must_look_back(self) -> bool:
         return self.pretrained and not bool(self.freeze_weight > 0)
