@@ -23,6 +23,7 @@ ROOT = Path(__file__).parents[1]
 
 ALLOWED = {
     "again": "of Noise: for networks with gradient checkpointing, in loops of users",
+    "add_param_group": "called by torch's optimisers when they are made",
     "ContinualCallback": "for users of Lightning (docs/own-loop.md)",
     "ContinualTrainer": "a Trainer for users of transformers (docs/own-loop.md)",
     "check_all": "users run it on methods of their own (CONTRIBUTING)",
