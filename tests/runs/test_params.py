@@ -86,7 +86,7 @@ def _sizes(name: str) -> Sizes:
         head=own[-1],
         heads=sum(own),
         tasks=len(own),
-        layers=tuple((layer.weight.shape[1], len(layer.weight)) for layer in layers),
+        layers=tuple((layer.weight[0].numel(), len(layer.weight)) for layer in layers),
     )
 
 
