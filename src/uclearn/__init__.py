@@ -20,23 +20,64 @@ if TYPE_CHECKING:
     from uclearn.errors import UclearnError
     from uclearn.live.gate import Gate
     from uclearn.live.learner import Learner
+    from uclearn.methods.baselines import FineTuning, Joint
     from uclearn.methods.contract import Method, Step
+    from uclearn.methods.coreset import WithCoreset
+    from uclearn.methods.ewc import EWC
+    from uclearn.methods.hat import HAT
+    from uclearn.methods.lwf import LwF
+    from uclearn.methods.mas import MAS
+    from uclearn.methods.replay import WithReplay
+    from uclearn.methods.rwalk import RWalk
+    from uclearn.methods.si import SI
     from uclearn.methods.ucl import UCL
+    from uclearn.methods.vcl import VCL
     from uclearn.native.adam import Adam
 
 __version__ = "0.1.0"
 
 _HOMES = {
-    "Adam": "uclearn.native.adam",
+    "EWC": "uclearn.methods.ewc",
+    "HAT": "uclearn.methods.hat",
+    "MAS": "uclearn.methods.mas",
+    "SI": "uclearn.methods.si",
     "UCL": "uclearn.methods.ucl",
+    "VCL": "uclearn.methods.vcl",
+    "Adam": "uclearn.native.adam",
+    "FineTuning": "uclearn.methods.baselines",
     "Gate": "uclearn.live.gate",
+    "Joint": "uclearn.methods.baselines",
     "Learner": "uclearn.live.learner",
+    "LwF": "uclearn.methods.lwf",
     "Method": "uclearn.methods.contract",
+    "RWalk": "uclearn.methods.rwalk",
     "Step": "uclearn.methods.contract",
     "UclearnError": "uclearn.errors",
+    "WithCoreset": "uclearn.methods.coreset",
+    "WithReplay": "uclearn.methods.replay",
 }
 
-__all__ = ["UCL", "Adam", "Gate", "Learner", "Method", "Step", "UclearnError", "__version__"]
+__all__ = [
+    "EWC",
+    "HAT",
+    "MAS",
+    "SI",
+    "UCL",
+    "VCL",
+    "Adam",
+    "FineTuning",
+    "Gate",
+    "Joint",
+    "Learner",
+    "LwF",
+    "Method",
+    "RWalk",
+    "Step",
+    "UclearnError",
+    "WithCoreset",
+    "WithReplay",
+    "__version__",
+]
 
 
 def __getattr__(name: str) -> Any:
@@ -44,3 +85,7 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'uclearn' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
