@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.terminal import Uclearn, run_small
+from uclearn.cli.printing import print_table
 from uclearn.storage.records import find_runs
 
 
@@ -22,3 +23,8 @@ def test_the_doctor_finds_a_damaged_checkpoint(uclearn: Uclearn) -> None:
     said = uclearn("doctor", "runs", "--data", "nowhere")
     assert said.code == 1
     assert "WRONG" in said.out
+
+
+def test_brackets_in_what_is_found_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    print_table(("what", "detail"), [("report", "pip install 'uclearn[report]'")])
+    assert "uclearn[report]" in capsys.readouterr().out

@@ -22,3 +22,10 @@ def test_runs_are_listed_chosen_and_exported(uclearn: Uclearn) -> None:
     assert {row["method"] for row in rows} == {"ewc", "finetuning"}
     assert all(0 <= float(row["average_accuracy"]) <= 1 for row in rows)
     assert "folder,benchmark" in uclearn("runs", "--csv", "-").out
+
+
+def test_a_fresh_folder_says_how_to_begin(uclearn: Uclearn) -> None:
+    said = uclearn("runs")
+    assert said.code == 0
+    assert "No runs yet. The first: uclearn compare" in said.err
+    assert uclearn("runs", "elsewhere").code == 1  # a folder that somebody named

@@ -36,10 +36,12 @@ def doctor(
 
     Leaves with exit code 1 if something is wrong.
     """
+    from rich.text import Text
+
     findings = [*_installation(), *_methods(), *_data(data)]
     if folder is not None:
         findings += [*_runs(folder), *_models(folder)]
-    marks = {None: "-", True: "ok", False: "[red]WRONG[/red]"}
+    marks = {None: Text("-"), True: Text("ok"), False: Text("WRONG", style="red")}
     rows = ((finding.what, marks[finding.sound], finding.detail) for finding in findings)
     print_table(("what", "", "detail"), rows)
     if any(finding.sound is False for finding in findings):

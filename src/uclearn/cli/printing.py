@@ -10,6 +10,7 @@ import typer
 
 if TYPE_CHECKING:
     from rich.table import Column
+    from rich.text import Text
 
 
 def print_json(lines: Iterable[Mapping[str, Any]]) -> None:
@@ -20,14 +21,16 @@ def print_json(lines: Iterable[Mapping[str, Any]]) -> None:
 
 def print_table(
     columns: Sequence[str | Column],
-    rows: Iterable[Iterable[str]],
+    rows: Iterable[Iterable[str | Text]],
     *,
     title: str | None = None,
     caption: str | None = None,
     right: Collection[str] = (),
 ) -> None:
-    """A table; the columns named in `right` are aligned to the right."""
+    """A table of what stands in the rows, brackets included; the columns named in `right` are
+    aligned to the right."""
     from rich.console import Console
+    from rich.markup import escape
     from rich.table import Table
 
     table = Table(*columns, title=title, caption=caption)
@@ -35,5 +38,5 @@ def print_table(
         if column.header in right:
             column.justify = "right"
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
     Console().print(table)

@@ -44,6 +44,10 @@ def runs(
     """List runs, choose among them, export them as CSV, JSON or TensorBoard logs."""
     from uclearn.storage.records import read_runs
 
+    if folder == options.DEFAULT_OUT and not folder.exists():
+        first = "uclearn compare permuted-digits --methods ucl,ewc"
+        typer.echo(f"No runs yet. The first: {first}", err=True)
+        return
     if tensorboard is not None:
         from uclearn.runs.tensorboard import export
 

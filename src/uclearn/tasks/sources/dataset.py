@@ -93,13 +93,13 @@ def locate(wanted: DataSet, folder: Path) -> dict[str, Path]:
 
 
 def _missing(wanted: DataSet, folder: Path, absent: list[File]) -> str:
-    places = "\n".join(f"  {folder / file.versions[0].path}" for file in absent)
-    sources = "\n".join(f"  {download.mirrors[0]}" for download in wanted.downloads)
+    first, others = folder / absent[0].versions[0].path, len(absent) - 1
+    more = f" and {others} more" if others else ""
+    sources = " ".join(download.mirrors[0] for download in wanted.downloads)
     return (
-        f"The data set {wanted.name} is not complete in {folder}. Missing:\n{places}\n"
-        f"Two ways to get it: let `uclearn data get {wanted.name}` download it there, or download "
-        f"it yourself and unpack it into that folder:\n{sources}\n"
-        "Another folder: `--data FOLDER`, or the environment variable UCLEARN_DATA."
+        f"The data set {wanted.name} is not complete in {folder}. `uclearn data get {wanted.name}` "
+        "downloads it there; if it lies elsewhere, say where by `--data FOLDER` or UCLEARN_DATA.\n"
+        f"Missing: {first}{more}. By hand, unpacked into that folder: {sources}"
     )
 
 
