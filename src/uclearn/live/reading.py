@@ -19,7 +19,7 @@ from torch import Tensor
 from uclearn.errors import DataError
 from uclearn.live.table import Knows, Table
 from uclearn.tasks.own.arrow import arrow_columns
-from uclearn.tasks.own.columns import Column, Roles, columns_for, complete
+from uclearn.tasks.own.columns import Column, Roles, columns_for
 from uclearn.tasks.own.encoding import Encoding
 from uclearn.tasks.own.files import kind_of, refuse_unfitting, roles_of
 from uclearn.tasks.own.npz import arrays_of
@@ -94,7 +94,7 @@ def _from_columns(
     labels = None
     if labelled:
         assert roles.label is not None
-        labels = tuple(complete(read.columns[roles.label], at))
+        labels = tuple(read.columns[roles.label].words(at))
     encoding: Encoding | None = None
     notes: list[str] = []
     if pixels is not None:
@@ -110,7 +110,7 @@ def _from_columns(
     if not labelled:
         return table
     told = [
-        read.columns[n].names() if n in read.columns else None for n in (roles.task, roles.part)
+        read.columns[n].words(at) if n in read.columns else None for n in (roles.task, roles.part)
     ]
     return _part_of(table, asked.path, *told, only=only)
 

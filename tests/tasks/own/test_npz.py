@@ -40,7 +40,7 @@ def test_zeros_that_unfold_into_more_than_memory_are_refused(
     np.savez_compressed(path, x=np.zeros((1000, 1000)), y=np.zeros(1000, dtype=int))
     assert path.stat().st_size < 20_000
     monkeypatch.setattr(examples, "free_memory", lambda: 1e6)
-    with pytest.raises(DataError, match=r"zeros.npz: .* about 0.012 GB .* 0.001 GB are free"):
+    with pytest.raises(DataError, match=r"zeros.npz: .* about 0.0121 GB .* 0.001 GB are free"):
         own_data(path, split=2)
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from uclearn.errors import DataError, SettingError
 from uclearn.tasks.own.columns import Column, Roles, as_examples, columns_for
-from uclearn.tasks.own.examples import Examples, check_memory
+from uclearn.tasks.own.examples import PER_ROW, Examples, check_memory
 from uclearn.tasks.own.pictures import decoded, side_of
 from uclearn.tasks.own.text import Choose, Read
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 _INFO, _STATE, _PARTS = "dataset_info.json", "state.json", "dataset_dict.json"
 _PIECE = 20_000  # rows
-_BYTES = 3 * 4  # per cell
+_BYTES = 4 * 4  # per cell: in the file's own columns, in pieces, joined, and as features
 _PART = "split"
 
 
@@ -52,7 +52,7 @@ def _whole_parquet(path: Path) -> pa.Table:
     try:
         file = parquet.ParquetFile(path)
         about = file.metadata
-        needed = about.num_rows * about.num_columns * _BYTES
+        needed = about.num_rows * (about.num_columns * _BYTES + PER_ROW)
         check_memory(path, needed, "Keep fewer rows, or `--drop` columns.")
         return file.read()
     except _imported("pyarrow").ArrowException as error:
@@ -178,7 +178,13 @@ def _fill(path: Path, column: Column, values: pa.ChunkedArray, names: list[str] 
             floats = piece.cast(pa.int8()) if pa.types.is_boolean(kind) else piece
             cells = floats.cast(pa.float64(), safe=False).to_numpy()
             column.add_numbers(np.asarray(cells, dtype=np.float64), where)
-        elif numeric or pa.types.is_dictionary(kind) or _is_text(kind):
+        elif column.as_words and (numeric or pa.types.is_dictionary(kind) or _is_text(kind)):
+            plain = piece.cast(kind.value_type) if pa.types.is_dictionary(kind) else piece
+            coded = plain.combine_chunks().dictionary_encode()
+            words = [_word(cell, names) for cell in coded.dictionary.to_pylist()]
+            codes = coded.indices.fill_null(len(words)).to_numpy(zero_copy_only=False)
+            column.add_codes([*words, ""], codes.astype(np.int64))
+        elif pa.types.is_dictionary(kind) or _is_text(kind):
             column.add([_word(cell, names) for cell in piece.to_pylist()], where)
         else:
             raise DataError(

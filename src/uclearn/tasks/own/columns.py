@@ -13,14 +13,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from uclearn.errors import DataError
 from uclearn.tasks.own.examples import (
     Examples,
     in_order,
-    numbered,
-    numbered_tasks,
     part_numbers,
+    task_names,
 )
 from uclearn.tasks.own.npz import check_finite
 
@@ -90,6 +90,8 @@ class Column:
     codes: dict[str, int] = field(default_factory=dict)
     taught: bool = False
     """A model was taught what it holds: nothing can be chosen any more."""
+    _known: dict[str, float] = field(default_factory=dict)
+    """By what stood in cells, the code of the word."""
 
     def add(self, cells: Sequence[str], where: Callable[[int], str]) -> None:
         """More cells; `where(i)` names the i-th of them in an error."""
@@ -103,6 +105,7 @@ class Column:
                 return
             except ValueError:
                 pass
+        cells = [cell.strip() for cell in cells]
         numbers = [_number(cell) for cell in cells]
         for place, (cell, number) in enumerate(zip(cells, numbers, strict=True)):
             if cell.lower() in MISSING:
@@ -134,10 +137,27 @@ class Column:
         """All cells."""
         return np.concatenate(self.pieces) if self.pieces else np.zeros(0, np.float32)
 
-    def names(self) -> list[str]:
-        """All cells as words; empty: missing."""
-        known = [*self.codes, ""]
-        return [known[-1 if np.isnan(v) else int(v)] for v in self.values()]
+    def places(self, names: Sequence[str], at: Callable[[int], str]) -> Tensor:
+        """(cells,) the place of each word among `names`; none may be missing, which `at` names in
+        an error."""
+        values = self.values()
+        if (missing := np.isnan(values)).any():
+            raise DataError(
+                f"{at(int(missing.argmax()))}, column {self.name}: expected a word or whole "
+                "number, found an empty cell. Fill it or remove the row."
+            )
+        order = {name: place for place, name in enumerate(names)}
+        table = np.array([order[word] for word in self.codes], dtype=np.int64)
+        return torch.from_numpy(table[values.astype(np.int64)])
+
+    def words(self, at: Callable[[int], str]) -> list[str]:
+        """All cells; `at` as for `places`."""
+        known = list(self.codes)
+        return [known[place] for place in self.places(known, at).tolist()]
+
+    def add_codes(self, words: Sequence[str], codes: NDArray[np.int64]) -> None:
+        """More cells: the place of each among `words`."""
+        self.pieces.append(self._coded(words)[codes])
 
     def _put(
         self, values: NDArray[np.float64], cells: Sequence[str] | None, where: Callable[[int], str]
@@ -155,11 +175,13 @@ class Column:
         self.pieces.append(values.astype(np.float32))
 
     def _coded(self, cells: Sequence[str]) -> NDArray[np.float32]:
-        found = []
-        for cell in cells:
-            missing = cell.lower() in MISSING
-            found.append(np.nan if missing else self.codes.setdefault(cell, len(self.codes)))
-        return np.array(found, dtype=np.float32)
+        for cell in dict.fromkeys(cells):
+            if cell not in self._known:
+                word = cell.strip()
+                missing = word.lower() in MISSING
+                code = np.nan if missing else self.codes.setdefault(word, len(self.codes))
+                self._known[cell] = code
+        return np.array([self._known[cell] for cell in cells], dtype=np.float32)
 
 
 def columns_for(names: Iterable[str], roles: Roles) -> dict[str, Column]:
@@ -193,12 +215,14 @@ def as_examples(
     tasks = None
     names_of_tasks: tuple[str, ...] = ()
     if roles.task is not None:
-        tasks, names_of_tasks = numbered_tasks(complete(columns[roles.task], at))
+        column = columns[roles.task]
+        names_of_tasks = task_names(list(column.codes))
+        tasks = column.places(names_of_tasks, at)
     split = group = None
     if roles.part is not None:
-        split = part_numbers(complete(columns[roles.part], at), at)
+        split = part_numbers(columns[roles.part].words(at), at)
     if roles.group is not None:
-        group = numbered_tasks(complete(columns[roles.group], at))[0]
+        group = columns[roles.group].places(list(columns[roles.group].codes), at)
     if roles.target is not None:
         column = columns[roles.target]
         if not column.is_number:
@@ -210,9 +234,8 @@ def as_examples(
         classes: tuple[str, ...] = ()
     else:
         assert roles.label is not None
-        labels = complete(columns[roles.label], at)
-        classes = in_order(labels)
-        targets = numbered(labels, classes)
+        classes = in_order(columns[roles.label].codes)
+        targets = columns[roles.label].places(classes, at)
     return Examples(
         inputs=torch.from_numpy(np.concatenate(parts, axis=1)),
         targets=targets,
@@ -252,17 +275,6 @@ def category_names(where: str, column: Column) -> tuple[str, ...]:
             f"leave it out by `--drop {column.name}`."
         )
     return in_order(column.codes)
-
-
-def complete(column: Column, at: Callable[[int], str]) -> list[str]:
-    """The words of a column of which no cell may be empty; `at` names one in an error."""
-    words = column.names()
-    if "" in words:
-        raise DataError(
-            f"{at(words.index(''))}, column {column.name}: expected a word or whole number, found "
-            "an empty cell. Fill it or remove the row."
-        )
-    return words
 
 
 def _number(cell: str) -> float | None:

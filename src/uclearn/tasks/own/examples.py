@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import logging
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +18,10 @@ from uclearn.tasks.sources.folder import cached
 
 PARTS = ("train", "valid", "test")
 _SPELLED = {"training": "train", "validation": "valid", "val": "valid", "dev": "valid"}
-_LAYOUT = "1"  # to be raised when what is cached means something else
+_MUCH = 1e9
+"""Bytes of memory that are worth a word."""
+_log = logging.getLogger("uclearn")
+_LAYOUT = "2"  # to be raised when what is cached means something else
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,11 +105,9 @@ def in_order(words: Iterable[str]) -> tuple[str, ...]:
     return tuple(sorted(different))
 
 
-def numbered_tasks(words: Sequence[str]) -> tuple[Tensor, tuple[str, ...]]:
-    """Tasks by number: those that are numbers by value, others as they first appear."""
-    appeared = tuple(dict.fromkeys(words))
-    names = in_order(appeared) if all(map(_is_whole, appeared)) else appeared
-    return numbered(words, names), names
+def task_names(appeared: Sequence[str]) -> tuple[str, ...]:
+    """Different words in the order of their tasks: numbers by value, others as they appear."""
+    return in_order(appeared) if all(map(_is_whole, appeared)) else tuple(appeared)
 
 
 def numbered(words: Sequence[str], names: Sequence[str]) -> Tensor:
@@ -125,9 +127,16 @@ def part_numbers(words: Sequence[str], where: Callable[[int], str]) -> Tensor:
     return numbered([known[word.lower()] for word in words], PARTS)
 
 
+PER_ROW = 48
+"""Bytes that an example takes beside its features while tasks are made: its label, its task, its
+part, and where it stands in each."""
+
+
 def check_memory(path: Path, needed: float, remedy: str) -> None:
-    """Refuse to begin what this machine's memory cannot hold."""
+    """Refuse to begin what this machine's memory cannot hold; say how much it takes, if much."""
     free = free_memory()
+    if needed > _MUCH:
+        _log.warning("%s: reading it takes about %.2g GB of memory.", path, needed / 1e9)
     if free is not None and needed > free:
         raise DataError(
             f"{path}: reading it takes about {needed / 1e9:.3g} GB of memory, of which "

@@ -6,8 +6,9 @@ import math
 import zipfile
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,12 +17,12 @@ from torch import Tensor
 
 from uclearn.errors import DataError
 from uclearn.tasks.own.examples import (
+    PER_ROW,
     Examples,
     check_memory,
     in_order,
-    numbered,
-    numbered_tasks,
     part_numbers,
+    task_names,
 )
 
 _OTHERS = ("task", "split", "group")
@@ -44,20 +45,23 @@ def read_npz(path: Path, *, regression: bool) -> Examples:
                 f"{path}: expected {name} to hold one value for each of the {len(inputs)} examples "
                 f"in x, found shape {arrays[name].shape}."
             )
-    words = {name: _words(path, name, arrays[name]) for name in _OTHERS if name in arrays}
+    known = {name: Words.of(path, name, arrays[name]) for name in _OTHERS if name in arrays}
     classes: tuple[str, ...] = ()
     if regression:
         targets = _numbers(path, arrays["y"])
     else:
-        labels = _words(path, "y", arrays["y"])
-        classes = in_order(labels)
-        targets = numbered(labels, classes)
-    tasks, names = numbered_tasks(words["task"]) if "task" in words else (None, ())
-    parts = groups = None
-    if "split" in words:
-        parts = part_numbers(words["split"], lambda place: f"{path}, row {place} of split")
-    if "group" in words:
-        groups = numbered_tasks(words["group"])[0]
+        labels = Words.of(path, "y", arrays["y"])
+        classes = in_order(labels.words)
+        targets = labels.places(classes)
+    tasks = parts = groups = None
+    names: tuple[str, ...] = ()
+    if "task" in known:
+        names = task_names(known["task"].words)
+        tasks = known["task"].places(names)
+    if "split" in known:
+        parts = part_numbers(known["split"].all(), lambda place: f"{path}, row {place} of split")
+    if "group" in known:
+        groups = known["group"].places(known["group"].words)
     return Examples(inputs, targets, classes, tasks, names, parts, groups, first_row=0)
 
 
@@ -125,17 +129,41 @@ def _check_announced(path: Path, archive: zipfile.ZipFile) -> None:
                 f"{entry.file_size:,}. It is damaged or meant to harm; nothing was read."
             )
         needed += announced + 4 * math.prod(shape)
+        if entry.filename == "x.npy" and shape:
+            needed += PER_ROW * shape[0]
     check_memory(path, needed, "Keep fewer examples, smaller ones, or bytes (uint8) for pictures.")
 
 
-def _words(path: Path, name: str, values: NDArray[Any]) -> tuple[str, ...]:
-    if values.ndim != 1 or values.dtype.kind not in "iuUb":
-        hint = " Numbers to be predicted: say `--target y`." if name == "y" else ""
-        raise DataError(
-            f"{path}: expected {name} to hold one whole number or word for each example, found "
-            f"{values.dtype} of shape {values.shape}.{hint}"
-        )
-    return tuple(str(value) for value in values.tolist())
+class Words(NamedTuple):
+    """An array of words or whole numbers: the different ones as they appear, and which is where."""
+
+    words: tuple[str, ...]
+    codes: NDArray[np.int64]
+
+    @classmethod
+    def of(cls, path: Path, name: str, values: NDArray[Any]) -> Words:
+        """What array `name` of a file holds, one for each example."""
+        if values.ndim != 1 or values.dtype.kind not in "iuUb":
+            hint = " Numbers to be predicted: say `--target y`." if name == "y" else ""
+            raise DataError(
+                f"{path}: expected {name} to hold one whole number or word for each example, found "
+                f"{values.dtype} of shape {values.shape}.{hint}"
+            )
+        different, first, codes = np.unique(values, return_index=True, return_inverse=True)
+        order = first.argsort()
+        places = np.empty_like(order)
+        places[order] = np.arange(len(order))
+        return cls(tuple(str(value) for value in different[order].tolist()), places[codes])
+
+    def places(self, names: Sequence[str]) -> Tensor:
+        """(examples,) the place of each word among `names`."""
+        order = {name: place for place, name in enumerate(names)}
+        table = np.array([order[word] for word in self.words], dtype=np.int64)
+        return torch.from_numpy(table[self.codes])
+
+    def all(self) -> list[str]:
+        """One for each example."""
+        return [self.words[code] for code in self.codes.tolist()]
 
 
 def _numbers(path: Path, values: NDArray[Any]) -> Tensor:

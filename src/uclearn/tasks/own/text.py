@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from uclearn.errors import DataError
 from uclearn.tasks.own.columns import LABELS, Column, Roles, as_examples, columns_for
-from uclearn.tasks.own.examples import Examples, check_memory
+from uclearn.tasks.own.examples import PER_ROW, Examples, check_memory
 
 _PIECE = 20_000  # rows
 _BYTES = 3 * 4  # per cell: the numbers in pieces, joined, and as features
@@ -81,16 +81,17 @@ def _read(path: Path, rows: Iterator[list[str]], choose: Choose) -> Read:
 def _add(
     path: Path, piece: list[list[str]], names: list[str], columns: dict[str, Column], begin: int
 ) -> None:
-    for number, row in enumerate(piece, start=begin):
-        if len(row) != len(names):
-            raise DataError(
-                f"{path}, row {number}: expected {len(names)} cells, found {len(row)}. A comma "
-                "within a cell needs quotes around the cell."
-            )
+    lengths = list(map(len, piece))
+    if lengths.count(len(names)) < len(piece):
+        place = next(k for k, length in enumerate(lengths) if length != len(names))
+        raise DataError(
+            f"{path}, row {begin + place}: expected {len(names)} cells, found {lengths[place]}. A "
+            "comma within a cell needs quotes around the cell."
+        )
     where = partial(_row, path, begin)
     for name, cells in zip(names, zip(*piece, strict=True), strict=True):
         if name in columns:
-            columns[name].add([cell.strip() for cell in cells], where)
+            columns[name].add(cells, where)
 
 
 def _row(path: Path, begin: int, place: int) -> str:
@@ -101,7 +102,7 @@ def _announce(path: Path, piece: list[list[str]], width: int) -> None:
     """How much memory all rows need, by the length of the first ones."""
     length = sum(len(cell) + 1 for row in piece for cell in row) / len(piece)
     rows = path.stat().st_size / max(length, 1)
-    check_memory(path, rows * width * _BYTES, "Keep fewer rows, or `--drop` columns.")
+    check_memory(path, rows * (width * _BYTES + PER_ROW), "Keep fewer rows, or `--drop` columns.")
 
 
 def _delimiter(path: Path) -> str:
