@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from uclearn import Method
+from uclearn import Adam, Method
 from uclearn.tasks.sources import digits
 
 Examples = tuple[Tensor, Tensor]
@@ -39,7 +39,7 @@ def network(seed: int, *sizes: int) -> nn.Sequential:
 
 def learn(method: Method, x: Tensor, y: Tensor, epochs: int = 6, batch: int = 32) -> None:
     """One task, with every word of the contract in its place."""
-    optimizer = torch.optim.Adam(method.parameter_groups(lr=2e-3))
+    optimizer = Adam(method.parameter_groups(lr=2e-3))
     for _ in range(epochs):
         for rows in torch.randperm(len(x)).split(batch):
             method.begin_step()

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from uclearn import Adam
 from uclearn.methods.contract import Method, Step
 from uclearn.methods.parts.fit import mean_loss
 from uclearn.methods.parts.per_example import importance
@@ -77,7 +78,7 @@ def sgd(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
 
 
 def adam(groups: list[dict[str, Any]]) -> torch.optim.Optimizer:
-    return torch.optim.Adam(groups)
+    return Adam(groups)
 
 
 def learn(

@@ -134,7 +134,7 @@ def command(folder: Path, epochs: int) -> list[str]:
 def test_killed_in_the_middle_of_a_trial_it_repeats_that_trial_from_its_checkpoint(
     tmp_path: Path,
 ) -> None:
-    process = subprocess.Popen(command(tmp_path, 60), stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(command(tmp_path, 30), stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     for line in process.stdout:
         if '"event": "evaluation"' in line:
@@ -143,18 +143,18 @@ def test_killed_in_the_middle_of_a_trial_it_repeats_that_trial_from_its_checkpoi
     process.communicate()
     (begun,) = find_runs(tmp_path)
     assert read_summary(begun) is None
-    again = subprocess.run(command(tmp_path, 60), capture_output=True, text=True, check=True)
+    again = subprocess.run(command(tmp_path, 30), capture_output=True, text=True, check=True)
     assert again.stdout.count('"event": "resumed"') == 1
     assert again.stdout.count('"event": "trial"') == 2
     assert len(find_runs(tmp_path)) == 2
     assert read_summary(begun) is not None
     found = tmp_path / "split-digits-ewc.toml"
-    assert resolve_file(found).plan.model_dump()["epochs"] == 60
+    assert resolve_file(found).plan.model_dump()["epochs"] == 30
 
 
 @pytest.mark.slow
 def test_two_at_once_share_a_study_from_its_first_moment(tmp_path: Path) -> None:
-    words = [*command(tmp_path, 20), "--trials", "5"]
+    words = [*command(tmp_path, 6), "--trials", "5"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     said = [process.communicate(timeout=120)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
