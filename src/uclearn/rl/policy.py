@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
-from typing import Literal, NamedTuple, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 import torch
 from torch import Tensor, nn
@@ -172,6 +172,10 @@ class ActorCritic(MultiHead):
         critic = _layers(sizes, activation, start, generator) if trunk == "separate" else None
         super().__init__(Trunks(width, actor, critic), hidden[-1], seed)
         self.width, self.spread, self.values, self.initial_log_std = width, spread, values, log_std
+
+    def embed(self, input: Any) -> Any:
+        """The actor's and the critic's features: heads take both."""
+        return self.trunk(input)
 
     def add_head(self, outputs: int) -> int:
         """Give the next task a head for `outputs` actions; its number is returned."""
