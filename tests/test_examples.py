@@ -1,6 +1,7 @@
 """The examples run, and what they tell is true."""
 
 import importlib.util
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 
@@ -94,3 +95,39 @@ def test_faults_can_be_heard_only_where_they_are(tmp_path: Path) -> None:
     at = {place: int(np.abs(hertz - place).argmin()) for place in (24.0, 48.0, 700.0)}
     loudest = {place: int(np.argmax([s[at[place]] for s in spectra])) for place in at}
     assert loudest == {24.0: 1, 48.0: 2, 700.0: 3}
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of transformers and peft
+def test_the_story_of_the_language_model_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("peft", reason="peft is not installed")
+    example = load("language_model")
+    for name, value in {"BASE": 1200, "FURTHER": 192, "TEST": 48, "LENGTH": 32}.items():
+        monkeypatch.setattr(example, name, value)
+    monkeypatch.setattr(example, "AFTER", replace(example.AFTER, batch_size=16, lr=0.01))
+    few = {label: example.METHODS[label] for label in ("fine-tuning", "UCL")}
+    monkeypatch.setattr(example, "METHODS", few)
+    before, told = example.compare(lambda _: None)
+    assert before["manual"] < min(before[kind] for kind in ("Python", "C++", "licences"))
+    plain, ucl = told["fine-tuning"], told["UCL"]
+    assert plain.fresh["C++"] < 0.8 * before["C++"]  # adapters learn
+    assert ucl.fresh["C++"] < before["C++"]
+    assert ucl.final["manual"] < plain.final["manual"]
+    rows = example.table(before, told).splitlines()
+    assert len(rows) == 2 + 1 + 2
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")  # of transformers
+def test_the_story_of_the_vit_in_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    monkeypatch.delenv("UCLEARN_DATA", raising=False)
+    example = load("small_vit")
+    monkeypatch.setattr(example, "METHODS", {k: example.METHODS[k] for k in ("fine-tuning", "UCL")})
+    sequence, told = example.compare()
+    assert [task.name for task in sequence] == ["0123", "45", "67", "89"]
+    plain, ucl = told["fine-tuning"], told["UCL"]
+    assert plain.fresh[0] == ucl.fresh[0] > 0.9  # the same network to begin with
+    assert min(ucl.fresh) > 0.75  # it learns
+    assert ucl.final[0] > plain.final[0]  # and keeps what was there
+    assert len(example.table(sequence, told).splitlines()) == 2 + 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from uclearn.gaussian.layers import GaussianLayer
+from uclearn.topology import node_dim
 
 
 class GaussianInOut(GaussianLayer):
@@ -74,3 +76,14 @@ class DrawsBeforeUse(nn.Module):
         finally:
             self._parameters.update(own)
             self.draws = draws
+
+    def length(self: Any, input: Tensor, *others: Any) -> Tensor:
+        """As the Gaussian layer has it; of a convolution (batch, 1, ...), as if every place saw as
+        much as the average one: how the other layer pads is not known."""
+        if not isinstance(self, nn.modules.conv._ConvNd):
+            found: Tensor = super().length(input, *others)
+            return found
+        squares = input.square().sum(node_dim(self), keepdim=True)
+        places = tuple(range(node_dim(self) + 1, 0))
+        energy = squares.mean(places, keepdim=True) * (math.prod(self.kernel_size) / self.groups)
+        return energy.sqrt()
