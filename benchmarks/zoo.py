@@ -2,7 +2,8 @@
 
     python -m benchmarks.zoo [--out benchmarks/zoo.json] [--only bert,vit]
 
-(with --only, what the file says of other models stays)
+(with --only, what the file says of other models stays; benchmarks/zoo.json also fills the table of
+docs/own-loop.md)
 
 Small configurations with random weights, from transformers, timm, peft and torch itself (extra
 `zoo`); what is not installed is left out and said so. Each model is given to UCL as it is, with a
@@ -24,8 +25,12 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves
 
 import uclearn
+from benchmarks.pages import filled
 from benchmarks.zoo_models import Entry, entries
 from uclearn.networks import answer
+
+RECORD = Path(__file__).with_suffix(".json")
+PAGE = Path(__file__).parents[1] / "docs" / "own-loop.md"
 
 
 def look(entry: Entry) -> dict[str, Any]:
@@ -126,12 +131,36 @@ def main() -> None:
     print(json.dumps(summary(list(found.values()))))
 
 
+def table(found: list[dict[str, Any]]) -> str:
+    """By package what became of its models, in Markdown."""
+    lines = [
+        "| package | models | converted as they are | exported equal to the bit | 95 % of the "
+        "trainable weights held | 90 % held by nodes |",
+        "|---|---|---|---|---|---|",
+    ]
+    sources = dict.fromkeys(each["source"] for each in found)
+    for source in (*sources, None):
+        own = summary([each for each in found if source in (None, each["source"])])
+        names = ("built", "convert", "export_equal", "hold_95", "by_nodes_90")
+        cells = " | ".join(str(own[name]) for name in names)
+        lines.append(f"| {source or 'all'} | {cells} |")
+    failed = [each for each in found if each["built"] and not each.get("exports_equal")]
+    reasons: dict[str, list[str]] = {}
+    for each in failed:
+        reason = each.get("error", "The exported model differs").partition(". ")[0]
+        reasons.setdefault(reason.partition(": ")[2] or reason, []).append(each["name"])
+    told = "; ".join(f"{', '.join(names)} ({reason})" for reason, names in reasons.items())
+    return "\n".join([*lines, "", f"Not taken: {told or 'none'}."])
+
+
 def _goes_on(options: argparse.Namespace) -> bool:
     return bool(options.only and options.out and options.out.exists())
 
 
 def _write(path: Path, found: list[dict[str, Any]]) -> None:
     path.write_text(json.dumps({"summary": summary(found), "models": found}, indent=1) + "\n")
+    if path.resolve() == RECORD:
+        PAGE.write_text(filled(PAGE.read_text(), {"zoo": table(found)}))
 
 
 def _line(each: dict[str, Any]) -> str:

@@ -31,7 +31,7 @@ EXAMPLES = (4_000, 1_200)
 """To learn from at most: of the old task, and of each further one."""
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "fine-tuning": ("finetuning", {}),
-    "EWC": ("ewc", {}),
+    "EWC": ("ewc", {"fisher_batch": 20}),  # positions have no closed rule
     "LwF": ("lwf", {}),
     "UCL": ("ucl", {"pretrained": True}),
 }

@@ -276,3 +276,58 @@ def test_a_norm_over_the_last_dimension_is_fed_by_features_not_by_words() -> Non
     assert method.topology.sources["1"].flatten().tolist() == [0, 1, 2, 3]
     assert method.topology.sources["2"].flatten().tolist() == [0, 1, 2, 3]
     assert method.coverage().by_themselves == 0
+
+
+class Attends(nn.Module):
+    """One attention, written in two ways."""
+
+    def __init__(self, by_hand: bool) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.by_hand = by_hand
+        self.start, self.q, self.k = nn.Linear(3, 4), nn.Linear(4, 4), nn.Linear(4, 4)
+        self.v, self.out = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        h = self.start(x)
+        q, k, v = self.q(h), self.k(h), self.v(h)
+        if self.by_hand:
+            heard = nn.functional.dropout((q @ k.mT / 2).softmax(-1), 0.0) @ v
+        else:
+            heard = nn.functional.scaled_dot_product_attention(q, k, v)
+        said: Tensor = self.out(heard)
+        return said
+
+
+def test_an_attention_is_held_alike_however_it_is_written() -> None:
+    penalties = []
+    for by_hand in (False, True):
+        method = uclearn.UCL(Attends(by_hand), torch.randn(2, 5, 3), hold="weights")
+        generator = torch.Generator().manual_seed(1)
+        with torch.no_grad():
+            for layer in method._layers.values():
+                layer.rho.add_(torch.randn(layer.rho.shape, generator=generator))
+        method.end_task()
+        with torch.no_grad():
+            for parameter in method.model.parameters():
+                parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
+        penalties.append(float(method.penalty(batch_size=1)))
+    assert penalties[0] == penalties[1] > 0
+
+
+class Copies(nn.Module):
+    """Uses a layer's weight a second time, through a copy of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 2)
+
+    def forward(self, x: Tensor) -> Tensor:
+        again = (self.first.weight * 2).clone()
+        said: Tensor = self.second(nn.functional.linear(self.first(x), again))
+        return said
+
+
+def test_a_weight_that_is_used_through_a_copy_is_noticed() -> None:
+    told = str(uclearn.UCL(Copies(), torch.randn(2, 3)).coverage())
+    assert "weights used outside of their layer: first" in told

@@ -211,10 +211,9 @@ def attend(d: Draft) -> None:
     if len(d.x.shape) < 3:
         return standardise(d)
     by_hand = d.draw(st.booleans())
-    if by_hand:
-        seen = (d.x @ d.x.swap(-2, -1)) @ d.x
-        return d.then(lambda x: (x @ x.mT).softmax(-1) @ x, seen)
     seen = d.x.attend(d.x.shape[-2])
+    if by_hand:
+        return d.then(lambda x: (x @ x.mT).softmax(-1) @ x, seen)
     return d.then(lambda x: F.scaled_dot_product_attention(x, x, x), seen)
 
 

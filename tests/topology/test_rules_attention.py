@@ -1,4 +1,4 @@
-"""Attention passes on the features of its values; written out, it is two matrix products."""
+"""Attention passes on the features of its values, in one operation or written out."""
 
 import math
 from typing import Any
@@ -45,13 +45,13 @@ class Block(nn.Module):
         return result
 
 
-def mirror_block(o: Oracle, name: str, x: SetTensor, by_hand: bool) -> SetTensor:
+def mirror_block(o: Oracle, name: str, x: SetTensor) -> SetTensor:
     def heads(part: SetTensor) -> SetTensor:
         return part.reshape(*part.shape[:2], HEADS, WIDTH // HEADS).swap(1, 2)
 
     made = o.linear(f"{name}qkv", o.norm(f"{name}norm1", x, -1), 3 * WIDTH)
-    q, k, v = (heads(made[..., i * WIDTH : (i + 1) * WIDTH]) for i in range(3))
-    y = (q @ k.swap(-2, -1)) @ v if by_hand else v.attend(LENGTH)
+    v = heads(made[..., 2 * WIDTH :])
+    y = v.attend(LENGTH)
     x = x + o.linear(f"{name}project", y.swap(1, 2).reshape(*x.shape), WIDTH)
     h = o.linear(f"{name}mlp.0", o.norm(f"{name}norm2", x, -1), 6)
     return x + o.linear(f"{name}mlp.2", h, WIDTH)
@@ -63,9 +63,9 @@ def test_transformer_blocks() -> None:
             nn.Linear(2, WIDTH), Block(by_hand), Block(by_hand), nn.Linear(WIDTH, 1)
         )
 
-        def mirror(o: Oracle, x: SetTensor, by_hand: bool = by_hand) -> None:
-            h = mirror_block(o, "1.", o.linear("0", x, WIDTH), by_hand)
-            o.linear("3", mirror_block(o, "2.", h, by_hand), 1)
+        def mirror(o: Oracle, x: SetTensor) -> None:
+            h = mirror_block(o, "1.", o.linear("0", x, WIDTH))
+            o.linear("3", mirror_block(o, "2.", h), 1)
 
         agree_on(net, [LENGTH, 2], mirror)
 
@@ -153,10 +153,9 @@ def test_attention_between_channels_by_einsum() -> None:
         return torch.einsum("bhqk,bhkd->bqhd", scores, v)
 
     def mirror(x: SetTensor) -> SetTensor:
-        q, k, v = x[:, 0], x[:, 1], x[:, 2]
-        return ((q @ k.swap(-2, -1)) @ v).swap(1, 2)
+        return x[:, 2].attend(3).swap(1, 2)
 
-    agree_by_element([2, 3, 2, 3, 2], attend, mirror)
+    agree_by_element([2, 3, 2, 3, 2], attend, mirror, whole=False)
 
 
 def test_rotary_positions_with_complex_numbers_and_with_halves() -> None:
@@ -180,3 +179,15 @@ def test_rotary_positions_with_complex_numbers_and_with_halves() -> None:
         return x + cat(x[..., 2:], x[..., :2], axis=-1)
 
     agree_by_element([2, 3, 4], by_halves, halves)
+
+
+def test_shares_that_are_mixed_with_something_else_are_nodes_again() -> None:
+    """A softmax that gates, or that a layer reads, is no attention."""
+
+    def gated(x: Tensor) -> Tensor:
+        return (x.softmax(-1) * x.flip(-1)) @ x.mT
+
+    def mirror(x: SetTensor) -> SetTensor:
+        return (x + x[..., ::-1]) @ x.swap(-2, -1)
+
+    agree_by_element([2, 3, 2], gated, mirror, whole=False)

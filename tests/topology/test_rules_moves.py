@@ -16,6 +16,16 @@ from torch import Tensor
 from tests.topology.compare import agree_by_element
 from tests.topology.oracle import SetTensor, cat, inputs, pad, stack
 
+
+def everywhere(x: SetTensor, axes: Sequence[int], size: int | None = None) -> SetTensor:
+    """Each place may hold what stands anywhere along these axes."""
+    cells = x.cells
+    for axis in axes:
+        merged = SetTensor(cells).union(axis, keep=True).cells
+        cells = np.repeat(merged, size or x.cells.shape[axis], axis=axis)
+    return SetTensor(cells)
+
+
 Move = tuple[Sequence[int], Callable[[Tensor], Tensor], Callable[[SetTensor], SetTensor]]
 
 PLACES = torch.tensor([[2, 0], [1, 1]])
@@ -143,7 +153,27 @@ PIECES: dict[str, Move] = {
     "a mask that depends on data": (
         [2, 3],
         lambda x: x[x * 0 == 0].view(3, 2),
-        lambda x: x.reshape(3, 2),
+        lambda x: everywhere(x, (0, 1)).reshape(3, 2),
+    ),
+    "places that depend on data": (
+        [2, 3],
+        lambda x: x[:, x[0].topk(2).indices],
+        lambda x: everywhere(x, (1,))[:, :2],
+    ),
+    "gathered by the largest": (
+        [2, 3],
+        lambda x: x.gather(1, x.topk(2, dim=1).indices),
+        lambda x: everywhere(x, (1,))[:, :2],
+    ),
+    "rows of the largest": (
+        [3, 2],
+        lambda x: x.index_select(0, x[:, 0].argmax(0, keepdim=True)),
+        lambda x: everywhere(x, (0,))[:1],
+    ),
+    "put where the largest was": (
+        [2, 3],
+        lambda x: torch.zeros(2, 3).scatter(1, x.topk(2, dim=1).indices, x[:, :2]),
+        lambda x: everywhere(x[:, :2], (1,), 3),
     ),
     "None and dots": ([2, 3], lambda x: x[..., None, 1:], lambda x: x[..., None, 1:]),
     "narrow and select": (

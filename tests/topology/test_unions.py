@@ -328,14 +328,12 @@ def test_pooling_without_batch_and_back_again() -> None:
     )
 
 
-def test_unpooling_puts_values_back_where_they_were_found() -> None:
-    slope = -1e6 * torch.arange(4.0)  # whatever the example, the first of each pair is larger
-
+def test_unpooling_may_put_a_value_anywhere_in_its_channel() -> None:
     def there_and_back(x: Tensor) -> Tensor:
-        pooled, places = F.max_pool1d(x + slope, 2, return_indices=True)
+        pooled, places = F.max_pool1d(x, 2, return_indices=True)
         return F.max_unpool1d(pooled, places, [2])
 
     def mirror(x: SetTensor) -> SetTensor:
-        return inputs(1, 2, 4).put(np.s_[..., ::2], x.pool([2]))
+        return SetTensor(np.repeat(x.union(-1, keep=True).cells, 4, axis=-1))
 
     agree_by_element([1, 2, 4], there_and_back, mirror)

@@ -4,14 +4,15 @@ The rules, in one place:
 
 - elementwise functions pass identities on; two operands (a sum, a product, a gate) give the union;
 - views, permutes, slices, concatenations and paddings move identities as they move data; indices
-  and masks only choose places;
+  and masks only choose places, and where nodes have computed them, any place of their dimension;
 - pooling and constant filters give the union over their window, a reduction (a sum, a maximum, the
   k largest) the union over its dimensions, interpolation the union over its channel (nearest
   neighbours: exactly the neighbour);
 - elements that are added at an index give the union of all that meet there;
 - normalisation, softmax and dropout pass on feature by feature;
-- attention passes on the features of its values, from every position;
-- a matrix product of two activations gives the union over the summed dimension of both;
+- attention passes on the features of its values, from every position, whether it is one operation
+  or a softmax and a matrix product;
+- any other matrix product of two activations gives the union over the summed dimension of both;
 - shapes, places (`nonzero`) and numbers taken out of a tensor (`item`, `numpy`) are nobody's: a
   branch that depends on data is followed as the example takes it.
 
@@ -21,6 +22,7 @@ reduction and a quotient. Anything else is refused by name, never guessed.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -57,11 +59,19 @@ def pass_on(sets: NodeSets, call: Call) -> Any:
 
 
 def elementwise(sets: NodeSets, call: Call) -> Any:
-    """The union of what stands at the same place."""
+    """The union of what stands at the same place; shares that are mixed with something else are
+    none any more."""
     result = sets.blank(call.result.shape)
+    made = [operand for operand in call.operands() if bool((operand != EMPTY).any())]
+    shares = all(map(sets.are_shares, made))
     for operand in call.operands():
-        result = sets.union(result, operand)
+        result = sets.union(result, operand if shares else sets.unmarked(operand))
     return call.every_output(result)
+
+
+def shares(sets: NodeSets, call: Call) -> Any:
+    """A softmax passes on feature by feature, and what comes out are shares of a whole."""
+    return sets.marked(call.operands()[0])
 
 
 def choose(sets: NodeSets, call: Call) -> Any:
@@ -71,12 +81,52 @@ def choose(sets: NodeSets, call: Call) -> Any:
 
 def move(sets: NodeSets, call: Call) -> Any:
     """Do to the identities what was done to the data; indices stay what they are."""
-    return _moved(call, torch.int64)
+    return _moved(_anywhere(sets, call), torch.int64)
 
 
 def move_floats(sets: NodeSets, call: Call) -> Any:
     """The same for what exists for floats only; they hold every set number (below 2**53)."""
-    return _moved(call, torch.float64).to(torch.int64)
+    if call.name.startswith("max_unpool") and (dims := _chosen_dims(call)):
+        merged = sets.merge(call.numbers["self"], dims, keepdim=True)
+        return merged.expand(call.result.shape)  # another input leaves other places empty
+    return _moved(_anywhere(sets, call), torch.float64).to(torch.int64)
+
+
+def _anywhere(sets: NodeSets, call: Call) -> Call:
+    """Where nodes have computed the indices, another input chooses other places: what is moved may
+    come from anywhere along the dimensions that they choose in."""
+    dims = _chosen_dims(call)
+    if not dims:
+        return call
+    name = next(name for name in _MOVED if name in call.numbers)
+    whole: Tensor = call.numbers[name]
+    merged = sets.merge(whole, dims, keepdim=True).expand(whole.shape)
+    return replace(call, numbers={**call.numbers, name: merged})
+
+
+def _chosen_dims(call: Call) -> list[int]:
+    chosen = call.numbers.get("index", call.numbers.get("indices", call.numbers.get("mask")))
+    if isinstance(chosen, list | tuple):  # x[i, j]: an index for each dimension, or a mask
+        dims: list[int] = []
+        place = 0
+        for index, data in zip(chosen, call.data["indices"], strict=True):
+            covered = data.dim() if data is not None and data.dtype == torch.bool else 1
+            dims += range(place, place + covered) if _has_nodes(index) else []
+            place += covered
+        return dims
+    if not _has_nodes(chosen):
+        return []
+    if call.name.startswith("max_unpool"):
+        return list(range(-int(call.name[10]), 0))
+    if call.name == "embedding":
+        return [0]
+    name = next(name for name in _MOVED if name in call.numbers)
+    dim = call.data.get("dim")
+    return list(range(call.numbers[name].dim())) if dim is None else [dim]
+
+
+def _has_nodes(numbers: Any) -> bool:
+    return isinstance(numbers, Tensor) and bool((numbers != EMPTY).any())
 
 
 def _moved(call: Call, kind: torch.dtype) -> Any:
@@ -102,6 +152,7 @@ def overwrite(sets: NodeSets, call: Call) -> Any:
 
 def put(sets: NodeSets, call: Call) -> Any:
     """Elements written to indexed places, or united with what stands there."""
+    _refuse_computed(call.numbers["indices"])
     if call.data["accumulate"]:
         self, values = call.numbers["self"], call.numbers["values"]
         places = torch.arange(self.numel(), device="cpu").view(self.shape)
@@ -111,12 +162,19 @@ def put(sets: NodeSets, call: Call) -> Any:
     return move(sets, call)
 
 
+def _refuse_computed(indices: Any) -> None:
+    if any(map(_has_nodes, indices)):
+        raise TypeError("nodes have computed where to")
+
+
 def _whole(indices: list[Tensor | None]) -> list[Tensor | slice]:
     return [slice(None) if index is None else index.cpu() for index in indices]
 
 
 def scatter(sets: NodeSets, call: Call) -> Any:
     """Elements written to indexed places along one dimension; `add` and `reduce` unite."""
+    if _has_nodes(call.numbers["index"]):  # another input writes elsewhere
+        return _scattered_anywhere(sets, call)
     if not (call.name in ("scatter_add", "scatter_reduce", "index_add") or "reduce" in call.data):
         return move(sets, call)
     target, dim, index = call.numbers["self"], call.data["dim"], call.data["index"].cpu()
@@ -127,6 +185,15 @@ def scatter(sets: NodeSets, call: Call) -> Any:
         index = index.view([-1 if d == dim % source.dim() else 1 for d in range(source.dim())])
         index = index.expand(source.shape)
     return _unite(sets, target, dim, index, source)
+
+
+def _scattered_anywhere(sets: NodeSets, call: Call) -> Tensor:
+    target: Tensor = call.numbers["self"]
+    source = call.numbers.get("src", call.numbers.get("source"))
+    if source is None:
+        return target
+    merged = sets.merge(source, (call.data["dim"],), keepdim=True)
+    return sets.union(target, merged.expand(target.shape))
 
 
 def _unite(sets: NodeSets, target: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
@@ -157,7 +224,7 @@ def rule_for(operation: OpOverload) -> Rule | None:
 
 
 _PASS_ON = (
-    "to _to_copy tril triu prelu softmax log_softmax "
+    "to _to_copy tril triu prelu log_softmax "
     "dropout feature_dropout alpha_dropout feature_alpha_dropout "
     "layer_norm rms_norm group_norm batch_norm instance_norm"
 )
@@ -214,6 +281,7 @@ _RULES: dict[str, Rule] = {
     **dict.fromkeys(_LOSS.split(), loss),
     **dict.fromkeys(_NOBODY.split(), nobody),
     **dict.fromkeys(FACTORS, matrix_product),
+    **dict.fromkeys(["softmax", "_softmax", "_safe_softmax"], shares),
     **dict.fromkeys(["copy", "fill", "zero"], overwrite),
     **dict.fromkeys(["conv1d", "conv2d", "conv3d"], filtered),
     **dict.fromkeys(["scatter", "scatter_add", "scatter_reduce", "index_add"], scatter),

@@ -16,6 +16,9 @@ from torch import Tensor, UntypedStorage
 from torch._ops import OpOverload
 
 EMPTY = 0
+SHARE = -1
+"""In a set of nodes: what stands here are shares of a whole (a softmax), which weigh what they are
+multiplied with."""
 
 
 class NodeSets:
@@ -41,7 +44,25 @@ class NodeSets:
 
     def members(self, number: int) -> frozenset[int]:
         """The set behind a number."""
-        return self._members[number]
+        return self._members[number] - {SHARE}
+
+    def marked(self, numbers: Tensor) -> Tensor:
+        """The same sets, marked as shares; empty ones stay what they are."""
+        return self._each(numbers, lambda found: found | {SHARE} if found else found)
+
+    def unmarked(self, numbers: Tensor) -> Tensor:
+        """The same sets, as sets of nodes alone."""
+        return self._each(numbers, lambda found: found - {SHARE})
+
+    def are_shares(self, numbers: Tensor) -> bool:
+        """Whether all that is not empty is marked, and there is something."""
+        found = [self._members[number] for number in numbers.unique().tolist() if number != EMPTY]
+        return bool(found) and all(SHARE in each for each in found)
+
+    def _each(self, numbers: Tensor, change: Callable[[frozenset[int]], frozenset[int]]) -> Tensor:
+        distinct, inverse = numbers.unique(return_inverse=True)
+        changed = [self.number(change(self._members[number])) for number in distinct.tolist()]
+        return torch.tensor(changed, dtype=torch.int64, device="cpu")[inverse].view(numbers.shape)
 
     def blank(self, shape: Sequence[int]) -> Tensor:
         """Empty sets in this shape. Set numbers live in main memory, wherever the data do."""

@@ -47,8 +47,9 @@ def select_largest(sets: NodeSets, call: Call) -> Any:
 
 
 def matrix_product(sets: NodeSets, call: Call) -> Any:
-    """Union over the summed dimension of both factors, and of what is added."""
-    left, right = (call.numbers[factor] for factor in FACTORS[call.name])
+    """Union over the summed dimension of both factors, and of what is added. Shares of attention
+    only weigh what they are multiplied with, as `attention` has it."""
+    left, right = _weighed(sets, *(call.numbers[factor] for factor in FACTORS[call.name]))
     if call.name in ("linear", "cdist"):  # these compare rows with rows
         right = right.mT
     rows = sets.merge(left, (-1,))  # what each row of the left factor carries
@@ -61,6 +62,16 @@ def matrix_product(sets: NodeSets, call: Call) -> Any:
     added = call.numbers["self"] if call.name in _WITH_SUMMAND else call.numbers.get("bias")
     result = result if added is None else sets.union(result, added)
     return result.expand(call.result.shape)
+
+
+def _weighed(sets: NodeSets, left: Tensor, right: Tensor) -> tuple[Tensor, Tensor]:
+    """Both factors, without the nodes of the one that holds shares of the other."""
+    shares = sets.are_shares(left), sets.are_shares(right)
+    if shares == (True, False) and bool((right != EMPTY).any()):
+        return sets.blank(()).expand(left.shape), right
+    if shares == (False, True) and bool((left != EMPTY).any()):
+        return left, sets.blank(()).expand(right.shape)
+    return sets.unmarked(left), sets.unmarked(right)
 
 
 def attention(sets: NodeSets, call: Call) -> Any:

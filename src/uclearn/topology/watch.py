@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map_only
 
 from uclearn.errors import UnsupportedLayerError
-from uclearn.topology.rules import rule_for
+from uclearn.topology.rules import nobody, rule_for
 from uclearn.topology.sets import Call, NodeSets, Rule, SetsInMemory, address, bind
 
 
@@ -65,6 +65,7 @@ class OperationWatcher(TorchDispatchMode):
         self.resting = 0
         """More than 0 inside of modules that are taken as a whole."""
         self._owners = {address(p): name for p, name in parameters.items()}
+        self._copies: list[Tensor] = []
         self._refusal: UnsupportedLayerError | None = None
 
     @classmethod
@@ -93,10 +94,10 @@ class OperationWatcher(TorchDispatchMode):
         if self.resting:
             return func(*args, **kwargs)
         data = bind(func, args, kwargs)
-        self._check_owners(func, tensors_in(data))
+        owner = self._check_owners(func, tensors_in(data))
         numbers = tree_map_only(Tensor, self.memory.read, data)
         if not any(bool(n.any()) for n in tensors_in(numbers)):
-            return func(*args, **kwargs)
+            return self._owned(func(*args, **kwargs), owner, func)
         rule = rule_for(func)
         if rule is None:
             return self._follow_parts(func, args, kwargs)
@@ -130,10 +131,20 @@ class OperationWatcher(TorchDispatchMode):
         for tensor, number in zip(outputs, numbers, strict=True):
             self.memory.write(tensor, number)
 
-    def _check_owners(self, func: OpOverload, tensors: list[Tensor]) -> None:
+    def _owned(self, output: Any, owner: str | None, func: OpOverload) -> Any:
+        """What is made of a layer's parameters alone (a copy of them, say) belongs to it, too."""
+        if owner is not None and rule_for(func) is not nobody:
+            for tensor in tensors_in(output):
+                if tensor.layout is torch.strided and tensor.is_floating_point():
+                    self._owners[address(tensor)] = owner
+                    self._copies.append(tensor)  # kept, so that its address stays its own
+        return output
+
+    def _check_owners(self, func: OpOverload, tensors: list[Tensor]) -> str | None:
         """A weight is held by the nodes that it joins; used outside of its layer, it joins others.
 
-        Views and `type_as` only look at its shape or type.
+        Views and `type_as` only look at its shape or type. Returned is the layer that everything
+        here belongs to, if there is one.
         """
         strided = [t for t in tensors if t.layout is torch.strided]
         owners = {self._owners.get(address(t)) for t in strided}
@@ -141,12 +152,13 @@ class OperationWatcher(TorchDispatchMode):
         if used and None in owners and not func.is_view and _name(func) != "type_as":
             self.outside |= {name for name in used if name is not None}
             if not self.strict:
-                return
+                return None
             raise self._refuse(
                 f"The operation `{_name(func)}` in {self._place()} uses a parameter of the layer "
                 f"`{used.pop()}` outside of that layer, so it is not known which nodes its weights "
                 "join. Call the layer itself, or name it in `plain`."
             )
+        return next(iter(used)) if used and None not in owners else None
 
     def _cannot_follow(self, func: OpOverload, cause: Exception | None = None) -> None:
         if not self.strict:
