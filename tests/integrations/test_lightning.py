@@ -48,13 +48,15 @@ class Module(lightning.LightningModule):  # type: ignore[misc, name-defined]
         return torch.optim.SGD(self.groups)
 
 
-def fit(method: Method, folder: Path, *, epochs: int = 1, start: Path | None = None) -> Any:
+def fit(
+    method: Method, folder: Path, *, epochs: int = 1, start: Path | None = None, also: Any = ()
+) -> Any:
     from uclearn.integrations.lightning import ContinualCallback
 
     trainer = lightning.Trainer(
         max_epochs=epochs,
         accumulate_grad_batches=2,
-        callbacks=[ContinualCallback(method, batch_size=8)],
+        callbacks=[ContinualCallback(method, batch_size=8), *also],
         default_root_dir=folder,
         accelerator="cpu",
         logger=False,
@@ -105,3 +107,21 @@ def test_checkpoints_hold_what_is_remembered(tmp_path: Path) -> None:
     assert penalties[0] == pytest.approx(penalties[1])
     with pytest.raises(CheckpointError, match="must come from the same model, method and settings"):
         fit(uclearn.UCL(net(), X[:1], hold="weights"), tmp_path, start=tmp_path / "last.ckpt")
+
+
+@pytest.mark.parametrize("mode", ["reject", "warn"])
+def test_a_gate_takes_an_update_back_that_ruins_what_was_known(mode: Any, tmp_path: Path) -> None:
+    """All outputs are drawn to 0, and with them what the network says about the canary."""
+    from uclearn.integrations.guard import Guard
+    from uclearn.integrations.lightning import GateCallback
+
+    method = SI(net())
+    canary = torch.randn(200, 4, generator=torch.Generator().manual_seed(1))
+    labels = method.model(canary).argmax(1)
+    guard = Guard(method, uclearn.Gate(max_drop=0.02, mode=mode), {"before": (canary, labels)})
+    before = [parameter.detach().clone() for parameter in method.model.parameters()]
+    fit(method, tmp_path, epochs=20, also=[GateCallback(guard)])
+    kept = all(map(torch.equal, before, method.model.parameters()))
+    assert guard.passed is (mode == "warn")
+    assert kept is (mode == "reject")
+    assert "Task 'before' went from 100.0%" in guard.reason

@@ -134,3 +134,67 @@ def test_a_checkpoint_of_another_method_is_refused(tmp_path: Path) -> None:
     other = trainer(uclearn.UCL(bert(), batch(), hold="weights"), tmp_path)
     with pytest.raises(CheckpointError, match="must come from the same model, method and settings"):
         other.train(resume_from_checkpoint=str(tmp_path / "checkpoint-4"))
+
+
+def words(seed: int, count: int = 200) -> dict[str, torch.Tensor]:
+    """The same as one dictionary, for a canary."""
+    few = examples(seed, count)
+    ids = torch.stack([each["input_ids"] for each in few])
+    return {"input_ids": ids, "labels": torch.tensor([each["labels"] for each in few])}
+
+
+def test_a_gate_takes_an_update_back_that_ruins_what_was_known(tmp_path: Path) -> None:
+    from uclearn.integrations.guard import Guard
+    from uclearn.integrations.transformers import GateCallback
+
+    method = EWC(bert(), strength=0.0)
+    guard = Guard(method, uclearn.Gate(max_drop=0.05), {"first": words(7)})
+    learner = trainer(method, tmp_path, max_steps=60, learning_rate=1e-2)
+    learner.train()
+    learner.end_task()
+    learner.add_callback(GateCallback(guard))
+    before = {name: value.clone() for name, value in method.state_dict().items()}
+    learner.train_dataset = [{**each, "labels": 1 - each["labels"]} for each in examples(2)]
+    learner.train()
+    assert guard.passed is False
+    assert "Task 'first' went from" in guard.reason
+    for name, value in method.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    learner.optimizer = learner.lr_scheduler = None
+    learner.train_dataset = examples(3)
+    learner.train()
+    assert guard.passed is True
+    assert not torch.equal(method.model.classifier.weight, before["model.classifier.weight"])  # type: ignore[union-attr, arg-type]
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [{"bf16": True}, {"torch_compile": True, "torch_compile_backend": "eager"}],
+    ids=["mixed precision", "compiled"],
+)
+def test_it_learns_and_holds_in_every_way_that_a_trainer_trains(
+    settings: dict[str, Any], tmp_path: Path
+) -> None:
+    method = ucl()
+    learner = trainer(method, tmp_path, gradient_accumulation_steps=2, **settings)
+    start = method.model.classifier.weight.detach().clone()  # type: ignore[union-attr, operator]
+    learner.train()
+    learner.end_task()
+    assert not torch.equal(start, method.model.classifier.weight)  # type: ignore[union-attr, arg-type]
+    assert float(method.steps_taken[0]) == 4
+    learner.train_dataset = examples(2)
+    learner.train()
+    assert float(method.penalty(batch_size=8).detach()) > 0
+    rho = method._layers["classifier"].rho
+    assert rho.dtype == torch.float32
+    assert bool(rho.isfinite().all())
+
+
+def test_checkpointed_gradients_are_those_of_the_same_noise(tmp_path: Path) -> None:
+    made = []
+    for checkpointed in (False, True):
+        method = ucl()
+        trainer(method, tmp_path, gradient_checkpointing=checkpointed, optim="sgd").train()
+        made.append(method.state_dict())
+    for name, one in made[0].items():
+        assert torch.allclose(one, made[1][name], atol=1e-6), name

@@ -311,7 +311,7 @@ def test_an_attention_is_held_alike_however_it_is_written() -> None:
         with torch.no_grad():
             for parameter in method.model.parameters():
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=generator))
-        penalties.append(float(method.penalty(batch_size=1)))
+        penalties.append(float(method.penalty(batch_size=1).detach()))
     assert penalties[0] == penalties[1] > 0
 
 

@@ -17,6 +17,7 @@ from typing import Any
 from pytorch_lightning import Callback
 from torch import nn
 
+from uclearn.integrations.guard import Guard
 from uclearn.integrations.optimizers import closed, memory_of, remember
 from uclearn.methods.contract import Method
 
@@ -51,3 +52,19 @@ class ContinualCallback(Callback):  # type: ignore[misc]
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         """Take it up again."""
         remember(self.method, state_dict, "The checkpoint")
+
+
+class GateCallback(Callback):  # type: ignore[misc]
+    """Has a guard judge each `fit`. Where it refuses (`guard.passed` is False), the model is what
+    it was before; do not call `method.end_task` then."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    def on_train_start(self, *_: Any) -> None:
+        """Look at what is known."""
+        self.guard.begin()
+
+    def on_train_end(self, *_: Any) -> None:
+        """Look again."""
+        self.guard.end()

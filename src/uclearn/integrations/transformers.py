@@ -20,8 +20,9 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from transformers import Trainer
+from transformers import Trainer, TrainerCallback
 
+from uclearn.integrations.guard import Guard
 from uclearn.integrations.optimizers import attach, memory_of, remember
 from uclearn.methods.contract import Method
 from uclearn.storage import checkpoint
@@ -46,6 +47,18 @@ class Continual:
     def __init__(self, *, method: Method, **settings: Any) -> None:
         self.method = method
         super().__init__(model=method.model, **settings)  # type: ignore[call-arg]
+
+    def train(self: Any, *given: Any, **named: Any) -> Any:
+        """As the trainer does; with gradient checkpointing both passes draw the same noise."""
+        args, noise = self.args, self.method.noise
+        own = args.gradient_checkpointing_kwargs
+        if args.gradient_checkpointing and noise is not None:
+            same = {"use_reentrant": False, "context_fn": noise.again}
+            args.gradient_checkpointing_kwargs = {**(own or {}), **same}
+        try:
+            return super().train(*given, **named)  # type: ignore[misc]
+        finally:
+            args.gradient_checkpointing_kwargs = own
 
     def create_optimizer(self: Any, model: nn.Module | None = None) -> Any:
         """The trainer's own choice, on the method's groups of parameters, which it follows."""
@@ -99,6 +112,23 @@ class Continual:
 
 class ContinualTrainer(Continual, Trainer):  # type: ignore[misc]
     """`transformers.Trainer` around a method; see `Continual`."""
+
+
+class GateCallback(TrainerCallback):  # type: ignore[misc]
+    """Has a guard judge each `train`: `callbacks=[GateCallback(Guard(method, gate, canaries))]`.
+    Where it refuses (`guard.passed` is False), the model is what it was before; do not call
+    `end_task` then. Going on from a checkpoint compares with the checkpoint."""
+
+    def __init__(self, guard: Guard) -> None:
+        self.guard = guard
+
+    def on_train_begin(self, *_: Any, **__: Any) -> None:
+        """Look at what is known."""
+        self.guard.begin()
+
+    def on_train_end(self, *_: Any, **__: Any) -> None:
+        """Look again."""
+        self.guard.end()
 
 
 def _examples(batch: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
