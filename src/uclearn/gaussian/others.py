@@ -81,7 +81,7 @@ class DrawsBeforeUse(nn.Module):
         """As the Gaussian layer has it; of a convolution (batch, 1, ...), as if every place saw as
         much as the average one: how the other layer pads is not known."""
         if not isinstance(self, nn.modules.conv._ConvNd):
-            found: Tensor = super().length(input, *others)
+            found: Tensor = super().length(input, *others)  # type: ignore[misc]
             return found
         squares = input.square().sum(node_dim(self), keepdim=True)
         places = tuple(range(node_dim(self) + 1, 0))
