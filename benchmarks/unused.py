@@ -31,6 +31,7 @@ ALLOWED = {
     "do_GET": "called by http.server",
     "find_class": "called by pickle.Unpickler",
     "format_help": "called by Typer",
+    "GateCallback": "for users of transformers and Lightning (docs/own-loop.md)",
     "intransigence": "one of the measures in uclearn.training.metrics, which users import",
     "kl": "VCL's penalty as a function of tensors, beside the others in uclearn.penalties",
     "output_drift": "eq. (4) on outputs as a function of tensors, beside the others",
@@ -38,6 +39,9 @@ ALLOWED = {
     "register_growth": "an error says that it teaches live models to grow by another method",
     "on_before_optimizer_step": "called by Lightning's Trainer",
     "on_train_batch_end": "called by Lightning's Trainer",
+    "on_train_begin": "called by transformers.Trainer",
+    "on_train_end": "called by transformers.Trainer and Lightning's",
+    "on_train_start": "called by Lightning's Trainer",
     "setting": "of a run's configuration: how a setting is asked for, shown in its docstring",
     "widen_network": "widening for a network without a method",
 }
