@@ -185,9 +185,9 @@ class _Moving(NamedTuple):
         return (
             self.group is group
             and self.state is state
-            and state["exp_avg"] is self.mean
-            and state["exp_avg_sq"] is self.square
-            and state["step"] is self.step
+            and state.get("exp_avg") is self.mean
+            and state.get("exp_avg_sq") is self.square
+            and state.get("step") is self.step
             and self.parameter.data_ptr() == self.place
             and self.parameter.is_contiguous()
         )
@@ -243,10 +243,10 @@ class _Table:
                     return None
                 if not moving.stands(group, optimizer.state.get(parameter)):
                     return None
-                if gradient.is_sparse or not usable(gradient):
+                if gradient.is_sparse:
                     return None
                 found.append(gradient)
-        return found if next(rest, None) is None else None
+        return found if next(rest, None) is None and usable(*found) else None
 
     def move(self, gradients: Sequence[Tensor], settings: tuple[float, float, bool]) -> None:
         """All of them, in one call."""
