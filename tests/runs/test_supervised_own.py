@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.tasks.own.files import machines, write_csv, write_npz
+from tests.tasks.own.files import blobs, machines, write_csv, write_npz
 from uclearn.errors import SettingError
 from uclearn.runs import Job, RunConfig, resolve, run
 from uclearn.runs.prepare import prepare
@@ -81,6 +81,18 @@ def test_networks_that_do_not_fit(tmp_path: Path, settings: dict[str, object], w
     made = own_data(write_npz(tmp_path / "a.npz"), split=2)
     with pytest.raises(SettingError, match=words):
         resolve(made, "ewc", overrides=settings)
+
+
+@pytest.mark.parametrize(
+    ("each", "batch_size", "epochs"), [(30, 16, 100), (300, 32, 27), (3000, 64, 15)]
+)
+def test_few_examples_are_learned_in_small_batches(
+    tmp_path: Path, each: int, batch_size: int, epochs: int
+) -> None:
+    """Two classes of a task, four fifths to train on: 8 batches of them or more, 400 steps."""
+    x, y = blobs(each=each)
+    plan = resolve(own_data(write_npz(tmp_path / "n.npz", x=x, y=y), split=2), "ucl").make_plan()
+    assert (plan.batch_size, plan.epochs) == (batch_size, epochs)
 
 
 def test_only_the_preset_by_rule_is_for_own_data(tmp_path: Path) -> None:

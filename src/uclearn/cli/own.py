@@ -77,8 +77,8 @@ class Own(Reading):
     scenario: Annotated[
         Literal["task", "class", "domain"] | None,
         _option(
-            "task: an output layer for each task; class: one for all classes; domain: the same "
-            "classes in every task. Default: what fits."
+            "task: an output layer for each task; class: one that grows with the classes; domain: "
+            "the same classes in every task. Default: what fits."
         ),
     ] = None
     target: Annotated[

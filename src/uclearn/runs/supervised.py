@@ -280,6 +280,8 @@ def _announced(chosen: Benchmark, method: Sequence[str]) -> Values:
 
 
 _STEPS, _FEWEST, _MOST = 400, 15, 100
+_BATCHES, _SMALLEST = 8, 4
+_FEW = f"{OURS}: {_BATCHES} batches in a task of average length, each of at least {2**_SMALLEST}"
 _SIZED = f"{OURS}: {_STEPS} steps in a task of average length, {_FEWEST} to {_MOST} epochs"
 
 
@@ -291,6 +293,10 @@ def _for_own(source: Source, method: str, wrappers: Sequence[str], which: str) -
             "was published or found for benchmarks that everybody knows."
         )
     values = published.default(source.name, method, wrappers)
+    usual = values["plan.batch_size"][0]
+    few = 2 ** max(int(math.log2(max(source.examples // _BATCHES, 1))), _SMALLEST)
+    if few < usual:
+        values |= of("plan", _FEW, batch_size=few)
     batches = math.ceil(source.examples / values["plan.batch_size"][0])
     epochs = min(max(math.ceil(_STEPS / batches), _FEWEST), _MOST)
     values |= of("plan", _SIZED, epochs=epochs)

@@ -209,7 +209,7 @@ def _complaint(path: Path, broken: dict[Path, str], count: int) -> str:
     first, why = next(iter(sorted(broken.items())))
     others = ", ".join(str(each.relative_to(path)) for each in sorted(broken)[1:4])
     also = f" Also {others}{', ...' if len(broken) > 4 else ''}." if others else ""
-    why = why.replace(repr(str(first)), "it")
+    why = why.replace(f" {str(first)!r}", "")
     return (
         f"{first}: cannot be read ({why}); {len(broken)} of the {count} pictures in {path} cannot."
         f"{also} Replace them, or leave them out by `--skip-broken`."

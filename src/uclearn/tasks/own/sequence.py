@@ -120,7 +120,7 @@ def _scenario(
                 raise DataError(
                     f"{asked.path}: task {name!r} has only the class "
                     f"{examples.classes[group[0]]!r}, and there is nothing to tell apart. Give it "
-                    "another, or say `--scenario class`: one output layer for all classes."
+                    "another, or say `--scenario class`: one output layer that grows."
                 )
         return Layout(names, tasks, tuple(groups), heads=True)
     if scenario == "domain" and not alike:

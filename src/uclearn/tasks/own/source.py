@@ -38,7 +38,7 @@ class Asked:
     permute: int | None = None
     """So many tasks, the features in another order in each."""
     scenario: Scenario | None = None
-    """A head for each task, one output layer for all classes, or the same classes in every task;
+    """A head for each task, one output layer that grows, or the same classes in every task;
     None: the last where tasks have the same classes, else the first."""
     label: str | None = None
     target: str | None = None
