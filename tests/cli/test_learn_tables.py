@@ -14,6 +14,7 @@ from tests.cli.terminal import Said, Uclearn
 from tests.tasks.own.files import machines, write_csv, write_npz
 from uclearn.live.learner import Learner
 
+SAVED = Path(__file__).parents[1] / "tasks" / "own" / "saved"
 QUICK = ("--epochs", "25", "--lr", "0.02", "--hidden", "12", "--max-drop", "0.9")
 
 
@@ -64,6 +65,19 @@ def test_rows_that_are_for_the_test_are_not_learned(uclearn: Uclearn, tmp_path: 
     assert said.code == 0
     assert "54 examples, 6 set apart" in said.out
     assert "60 rows that are not for training are left out." in said.out
+
+
+@pytest.mark.parametrize("kind", ["table", "pictures"])
+def test_what_datasets_saved_is_learned_and_asked(uclearn: Uclearn, kind: str) -> None:
+    data = str(SAVED / kind)
+    said = uclearn("learn", "m", "--data", data, "--name", "first", "--epochs", "2")
+    assert said.code == 0, said.err
+    said = uclearn("predict", "m", "--data", data)
+    assert said.code == 0, said.err
+    assert len(said.out.splitlines()) == 13
+    other = str(SAVED / {"table": "pictures", "pictures": "table"}[kind])
+    said = uclearn("predict", "m", "--data", other)
+    assert (said.code, said.err.count("\n")) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,11 @@ def read_table(asked: Asked, knows: Knows, *, labelled: bool, only: str | None =
         return _from_columns(
             csv_columns(path, _chooser(asked, knows, labelled)), asked, knows, labelled, only
         )
-    size, grey = _side(path, asked, knows) if kind == "datasets" else (None, False)
+    flat = knows.shape is not None and len(knows.shape) == 1
+    size, grey = (None, False) if flat or kind != "datasets" else _side(path, asked, knows)
     read, pixels = arrow_columns(path, _chooser(asked, knows, labelled), size, grey)
+    if pixels is not None and flat:
+        _side(path, asked, knows)  # says what is wrong
     return _from_columns(read, asked, knows, labelled, only, pixels)
 
 
