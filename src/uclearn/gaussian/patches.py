@@ -35,7 +35,8 @@ def spread(layer: Any, input: Tensor) -> Tensor:
     round, it is a convolution of that, place by place."""
     length = [(n - 1) * step + 1 for n, step in zip(input.shape[2:], layer.stride, strict=True)]
     apart = input.new_zeros(*input.shape[:2], *length)
-    apart[(..., *(slice(None, None, step) for step in layer.stride))] = input
+    every = [slice(None, None, step) for step in layer.stride]
+    apart[(slice(None), slice(None), *every)] = input
     sides = zip(layer.kernel_size, layer.dilation, layer.padding, layer.output_padding, strict=True)
     around = [((k - 1) * gap - pad, (k - 1) * gap - pad + more) for k, gap, pad, more in sides]
     return F.pad(apart, [side for pair in reversed(around) for side in pair])
