@@ -67,8 +67,7 @@ CASES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "a file that is not there": (
         lambda: "january.csv",
-        "january.csv: expected a .csv, .parquet or .npz file or a folder of pictures, found "
-        "nothing.",
+        "january.csv: expected data of your own, found nothing. Check the path.",
     ),
 }
 
