@@ -25,7 +25,7 @@ class Fields:
 
     >>> words = Fields({"input_ids": torch.arange(6).view(3, 2), "mask": torch.ones(3, 2)})
     >>> len(words), words[1:]["input_ids"].tolist(), list(words.keys())
-    (2, [[2, 3], [4, 5]], ['input_ids', 'mask'])
+    (3, [[2, 3], [4, 5]], ['input_ids', 'mask'])
     >>> torch.cat([words, words[:1]])["input_ids"].shape
     torch.Size([4, 2])
     """
