@@ -48,7 +48,7 @@ def test_choices_in_help_come_from_the_registries(uclearn: Uclearn) -> None:
         (["sweep", "split-digits"], "There is nothing to try"),
         (["sweep", "split-digits", "--paper-grid"], "The paper lists no grid for ucl on split-dig"),
         (["reproduce", "figure-99"], "There is no figure or stage 'figure-99'"),
-        (["runs"], "`folder` must be a folder, got runs."),
+        (["runs", "elsewhere"], "`folder` must be a folder, got elsewhere."),
         (["resume", "."], "There is no run at or below ."),
         (["report", "."], "There is no run at or below ."),
         (["params", "mnist"], "There is no benchmark 'mnist'."),
