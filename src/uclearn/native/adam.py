@@ -44,7 +44,7 @@ class _Pull(NamedTuple):
 
 
 class Adam(torch.optim.Adam):
-    """`torch.optim.Adam`, with the same arguments, states and results, in one pass of memory.
+    """`torch.optim.Adam`, with the same arguments, states and results, and less work.
 
     One pass of the library in C over weights, gradients and moments, where they are plain float32
     on the CPU; groups with anything else are torch's own work. What UCL holds is read in the same
