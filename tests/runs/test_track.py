@@ -71,7 +71,7 @@ def test_mlflow_in_its_local_store(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 
 def whole(log: Path, end: bytes) -> bytes:
-    """What is in a file once `end` is: its writer may still be at it when it says that it is done."""
+    """What is in a file once `end` is: whoever writes it may say too early that it is done."""
     for _ in range(600):
         if end in (content := log.read_bytes()):
             return content
