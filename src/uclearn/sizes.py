@@ -9,6 +9,8 @@ ACTIVATION_PIECE = 1 << 17
 """Of an activation."""
 WEIGHT_PIECE = 1 << 20
 """Of weights, with all that is kept beside them."""
+SEEN_PIECE = 1 << 22
+"""Of what layers see when a task ends, laid out place by place."""
 SMALL_DRAW = 1 << 14
 """Up to here autograd draws noise more quickly than a function written by hand."""
 TINY_DRAW = 1 << 12

@@ -27,12 +27,11 @@ from uclearn.methods.parts.surprise import surprise
 from uclearn.methods.ucl.seen import RecentCalls, sample
 from uclearn.networks import MultiHead, answer, call
 from uclearn.ranks import present
+from uclearn.sizes import SEEN_PIECE
 from uclearn.tasks import iterate
 from uclearn.tasks.task import Task
 from uclearn.topology import node_dim
 
-_PIECE = 1 << 22
-"""Numbers that are laid out at a time, of what layers see."""
 Answers = Callable[[], Sequence[Tensor]]
 """A forward pass: what it makes of a batch, for each task that is known."""
 
@@ -107,7 +106,7 @@ def _by_node(layer: GaussianLayer, given: tuple[Any, ...], gradient: Tensor) -> 
     places, nodes = pull.shape[2:]
     inputs = seen[0].numel() // (examples * places)
     total = pull.new_zeros(groups, nodes)
-    piece = max(1, _PIECE // (groups * max(places * (inputs + nodes), 1)))
+    piece = max(1, SEEN_PIECE // (groups * max(places * (inputs + nodes), 1)))
     for x, g in zip(seen.split(piece, 1), pull.split(piece, 1), strict=True):
         x = x.reshape(groups, -1, places, inputs).to(g.dtype)
         if places * (inputs + nodes) < inputs * nodes:  # g (x x^T) g^T

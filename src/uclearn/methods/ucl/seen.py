@@ -27,6 +27,7 @@ from uclearn.methods.contract import Inputs, lent
 from uclearn.networks import run
 from uclearn.penalties import Given
 from uclearn.ranks import present
+from uclearn.sizes import SEEN_PIECE
 from uclearn.tasks import FromLoader, iterate
 from uclearn.tasks.task import Task
 from uclearn.topology import without_shortcuts
@@ -35,8 +36,6 @@ EXAMPLES = 4096
 """Of a finished task, spread over all of it, that are looked at: more change the last digits."""
 _NARROWEST = 64
 """Blocks are at least that wide: below, a product of matrices costs no less."""
-_PIECE = 1 << 23
-"""Numbers that are laid out at a time, of what convolutions see."""
 _REMEMBERED_BYTES = 1 << 28
 _REMEMBERED_CALLS = 16
 
@@ -96,7 +95,7 @@ class SeenInputs(nn.Module):
             return [times.sum(), times[None], times[None]]
         count = seen[0].numel() / self.edge.shape[1]
         edge, blocks = torch.zeros_like(self.edge), torch.zeros_like(self.blocks)
-        for piece in seen.split(max(1, _PIECE // max(1, seen[:, :1].numel())), 1):
+        for piece in seen.split(max(1, SEEN_PIECE // max(1, seen[:, :1].numel())), 1):
             rows = piece.reshape(*self.edge.shape[:1], -1, self.edge.shape[1]).to(edge.dtype)
             edge += rows.sum(1)
             for number, part in enumerate(rows.split(self.width, -1)):
