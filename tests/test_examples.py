@@ -104,13 +104,13 @@ def test_the_story_of_the_language_model_in_short(monkeypatch: pytest.MonkeyPatc
     example = load("language_model")
     for name, value in {"BASE": 1200, "FURTHER": 128, "TEST": 48, "LENGTH": 32}.items():
         monkeypatch.setattr(example, name, value)
-    monkeypatch.setattr(example, "AFTER", replace(example.AFTER, batch_size=16, lr=0.01))
+    monkeypatch.setattr(example, "AFTER", replace(example.AFTER, batch_size=8, lr=0.01))
     few = {label: example.METHODS[label] for label in ("fine-tuning", "UCL")}
     monkeypatch.setattr(example, "METHODS", few)
     before, told = example.compare(lambda _: None)
     assert before["manual"] < min(before[kind] for kind in ("Python", "C++", "licences"))
     plain, ucl = told["fine-tuning"], told["UCL"]
-    assert plain.fresh["C++"] < 0.9 * before["C++"]  # adapters learn from some hundred lines
+    assert plain.fresh["C++"] < 0.8 * before["C++"]  # adapters learn
     assert ucl.fresh["C++"] < before["C++"]
     assert ucl.final["manual"] < plain.final["manual"]
     rows = example.table(before, told).splitlines()
