@@ -143,7 +143,7 @@ class Case:
         return sum(t.numel() * t.element_size() for t in own if id(t) not in network)
 
 
-def measure(name: str) -> dict[str, Any]:
+def measured(name: str) -> dict[str, Any]:
     """All cases of one model, taking turns."""
     model, batch = MODELS[name]()
     trained = sum(p.numel() for p in model.parameters() if p.requires_grad)
@@ -218,7 +218,7 @@ def main() -> None:
     for name in MODELS:
         if options.only not in name:
             continue
-        found = measure(name)
+        found = measured(name)
         if not options.no_memory:
             for case in CASES:
                 found["cases"][case]["peak"] = peak(name, case)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import pytest
 import torch
@@ -205,14 +205,14 @@ def test_running_statistics_that_came_with_the_network_stay(kind: str) -> None:
     assert kept == (kind != "shared")
 
 
-def short_task(classes: int | None, steps: int = 1) -> UCL:
+def short_task(classes: int | None, batch_sizes: Sequence[int] = (16,)) -> UCL:
     """A network after so few steps that sigma could not move."""
     torch.manual_seed(0)
     x, y = torch.randn(32, 6), torch.randint(3, (32,))
     method = UCL(nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 3)), x[:1], lr_sigma=1e-9)
     optimizer = torch.optim.Adam(method.parameter_groups(lr=0.01))
-    for _ in range(steps):
-        loss = F.cross_entropy(method.model(x), y) + method.penalty(batch_size=16)
+    for size in batch_sizes:
+        loss = F.cross_entropy(method.model(x), y) + method.penalty(batch_size=size)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
@@ -220,8 +220,11 @@ def short_task(classes: int | None, steps: int = 1) -> UCL:
     return method
 
 
-def test_after_a_short_task_nodes_are_as_certain_as_its_curvature_warrants() -> None:
-    method = short_task(classes=3)
+@pytest.mark.parametrize("batch_sizes", [(16,), (16, 3)], ids=["whole", "with a rest at the end"])
+def test_after_a_short_task_nodes_are_as_certain_as_its_curvature_warrants(
+    batch_sizes: Sequence[int],
+) -> None:
+    method = short_task(3, batch_sizes)
     torch.manual_seed(0)
     x = torch.randn(32, 6)  # what the task was
     layers = [held.layer for held in method.held if isinstance(held, OutputAnchor)]

@@ -259,7 +259,8 @@ class UCL(DrawsWeights):
             # (2,): of the task before, and so far of the present one
             self.register_buffer("steps_taken", torch.zeros(2, dtype=torch.int64))
         if hold == "outputs":
-            self.register_buffer("batch_examples", torch.tensor(0))  # behind the last step
+            # behind the largest step of the task: the last of an epoch is often but a rest
+            self.register_buffer("batch_examples", torch.tensor(0))
         self._recent = RecentCalls()
         if hold == "outputs" or pretrained:
             self._recent.listen_to(self.model)
@@ -349,6 +350,8 @@ class UCL(DrawsWeights):
                 anchor.silence_idle()
         if self.lr_sigma == "auto" and self.steps_taken[1] > 0:
             self.steps_taken.copy_(torch.stack([self.steps_taken[1], torch.tensor(0)]))
+        if self.hold == "outputs":
+            self.batch_examples.zero_()
         self._hold_from_now_on(tasks=1)
 
     @contextmanager
@@ -520,7 +523,7 @@ class UCL(DrawsWeights):
                 "move of the optimiser, over all micro-batches and processes."
             )
         if self.hold == "outputs":
-            self.batch_examples.fill_(int(size))
+            self.batch_examples.clamp_min_(int(size))
         return int(size)
 
     def _apply(self, fn: Any, recurse: bool = True) -> Any:
