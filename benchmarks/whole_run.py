@@ -1,5 +1,6 @@
 """A whole epoch of a run, training and judging: UCL in our trainer against UCL written the plain
-way (`benchmarks.plain_ucl`)."""
+way and judged as often as the authors' program judges (`benchmarks.plain_ucl`), in the fifth of ten
+tasks, where a run has half of its judging behind it."""
 
 from __future__ import annotations
 
@@ -20,6 +21,8 @@ from uclearn.training.loop import TaskLoop
 from uclearn.training.precision import Precision, best_on
 
 BATCHES = 40
+EARLIER = 4
+"""Tasks before the one that is learned."""
 LIMITS: dict[Precision, float] = {"float32": 1 / 4, "bfloat16": 1 / 6}
 
 
@@ -34,7 +37,7 @@ def pictures() -> Data:
 def plain_epoch(data: Data) -> Case:
     """The plain way; its floats lie ready."""
     batch = data.batch(torch.arange(len(data)))
-    return Trainer(Network((784, 400, 400, 10), 0.06), batch.inputs, batch.targets).epoch
+    return Trainer(Network((784, 400, 400, 10), 0.06), batch.inputs, batch.targets, EARLIER).epoch
 
 
 def our_epoch(data: Data, sampling: Sampling, precision: Precision) -> Case:
@@ -76,4 +79,4 @@ def measure() -> Iterator[Bar]:
     for name, limit in limits.items():
         detail = f"{times[name] * 1e3:.0f} ms against {times['plain'] * 1e3:.0f} ms"
         ratio = times[name] / times["plain"]
-        yield Bar(f"epoch and judging, UCL {name} / the plain way", ratio, limit, detail)
+        yield Bar(f"epoch and judging, UCL {name} / as the authors do it", ratio, limit, detail)

@@ -14,7 +14,7 @@ import pytest
 import torch
 
 from tests.training.small import NAMES, small_method, small_plan, small_tasks
-from uclearn.errors import CheckpointError
+from uclearn.errors import CheckpointError, TaskError
 from uclearn.storage.checkpoint import CHECKPOINT_NAME
 from uclearn.storage.files import read_jsonl
 from uclearn.storage.recorder import open_run
@@ -69,6 +69,12 @@ def test_a_finished_session_is_not_learned_again(tmp_path: Path) -> None:
     )
     assert told == ["resumed", "finished"]
     assert repr(again.accuracy_matrix) == repr(first.accuracy_matrix)
+
+
+def test_a_list_of_tasks_does_not_say_whether_there_are_heads() -> None:
+    tasks: Any = list(small_tasks(heads=True))
+    with pytest.raises(TaskError, match=r"must be a TaskSequence, got list.*heads=True"):
+        learn(small_method("finetuning", heads=True), tasks, small_plan())
 
 
 def test_another_sessions_checkpoint_is_refused(tmp_path: Path) -> None:

@@ -88,6 +88,11 @@ def learn(
             `uclearn runs`, `report` and `watch`; called again it goes on, or is done. Takes the
             place of `folder` and `journal`.
     """
+    if not isinstance(tasks, TaskSequence):
+        raise TaskError(
+            f"`tasks` must be a TaskSequence, got {type(tasks).__name__}. It says whether each task"
+            " has an output layer of its own: `TaskSequence('mine', tasks, heads=True)`."
+        )
     if record is not None:
         if folder is not None or journal is not None:
             raise SettingError("`record` has a folder and a journal of its own: leave those out.")
