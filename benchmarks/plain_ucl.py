@@ -108,7 +108,9 @@ class Trainer:
             self.optimizer.zero_grad()
             loss.backward()
             self.optimizer.step()
-        judged = [self.judge() for _ in range(2 + self.earlier)][0]
+        judged = self.judge()
+        for _ in range(1 + self.earlier):
+            self.judge()
         if judged < self.best_loss:
             self.best_loss, self.best = judged, copy.deepcopy(self.network.state_dict())
 
