@@ -18,6 +18,7 @@ from uclearn.runs import trials as one_trial
 from uclearn.runs.config import Configuration
 from uclearn.runs.resolve import preset_text, read_file, resolve
 from uclearn.runs.sweep import Choice
+from uclearn.runs.together import tune_together
 from uclearn.runs.tune import SAMPLERS, Maker, Tuning, tune
 from uclearn.session import StoppedError
 from uclearn.storage.records import find_runs, read_run, read_summary
@@ -222,3 +223,24 @@ def test_a_trial_that_another_process_makes_is_left_alone(tmp_path: Path) -> Non
     assert [each.state for each in tried].count("running") == 1
     assert len(tried) == 3
     assert first in tried
+
+
+@pytest.mark.slow
+def test_several_processes_make_as_many_trials_and_tell_of_all(tmp_path: Path) -> None:
+    told: list[tuple[str, str]] = []
+
+    def watch(config: Configuration, event: str, details: dict[str, Any]) -> None:
+        told.append((config.folder_name(), event))
+
+    found = tune_together(tuning(), Maker(tmp_path, observer=watch), 4, workers=2, prune=False)
+    assert [each.state for each in found] == ["complete"] * 4
+    runs = {str(folder.relative_to(tmp_path)) for folder in find_runs(tmp_path)}
+    assert len(runs) == 4
+    for event in ("run_begins", "run_ends"):
+        assert sorted(run for run, what in told if what == event) == sorted(runs)
+
+
+def test_what_goes_wrong_in_a_process_is_said_here(tmp_path: Path) -> None:
+    wrong = {"storage": "nosuchdatabase://here"}
+    with pytest.raises(SettingError, match="The study cannot be kept in `storage`"):
+        tune_together(tuning(), Maker(tmp_path), 2, workers=2, **wrong)

@@ -5,27 +5,24 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeRemainingColumn
 
 from uclearn.cli.options import Mode
 from uclearn.cli.own import changed_data
+from uclearn.cli.progress import watching
 from uclearn.cli.tables import table_of
 from uclearn.measures.capacity import concerns, layers_of
 from uclearn.ranks import present
 from uclearn.runs.config import Configuration
 from uclearn.runs.engines import Engine
-from uclearn.runs.grid import GridObserver, Result, run_all
+from uclearn.runs.grid import Result, run_all
 from uclearn.runs.job import Job
-from uclearn.runs.track import tracking
-from uclearn.storage.records import plain, read_run
+from uclearn.storage.records import read_run
 
 FAILED, BUSY, STOPPED = 1, 3, 130
 """Exit codes: a run failed; another process is still making one; stopped by the user."""
@@ -172,91 +169,3 @@ def leave(results: Sequence[Result]) -> None:
         raise typer.Exit(STOPPED)
     if missing:
         raise typer.Exit(BUSY)
-
-
-@contextmanager
-def watching(
-    mode: Mode, configs: Sequence[Configuration], track: str | None, out: Path
-) -> Iterator[GridObserver]:
-    """An observer for `run_all` that speaks as `mode` says, and to the trackers called `track`."""
-    elsewhere = tracking(track, out, lambda text: typer.echo(text, err=True))
-    with _speaking(mode, configs) as here, elsewhere as there:
-
-        def observe(config: Configuration, event: str, details: dict[str, Any]) -> None:
-            here(config, event, details)
-            there(config, event, details)
-
-        yield observe
-
-
-@contextmanager
-def _speaking(mode: Mode, configs: Sequence[Configuration]) -> Iterator[GridObserver]:
-    if mode == "quiet":
-        yield lambda config, event, details: None
-    elif mode == "json":
-        yield _print_json
-    elif not Console(stderr=True).is_terminal:
-        yield _print_tasks
-    else:
-        with _Bars(configs) as bars:
-            yield bars.observe
-
-
-def _print_json(config: Configuration, event: str, details: dict[str, Any]) -> None:
-    line = {"event": event, "run": config.folder_name(), **details}
-    typer.echo(json.dumps(plain(line, "event")))
-
-
-def _print_tasks(config: Configuration, event: str, details: dict[str, Any]) -> None:
-    """For a log file: what precision was found best, and a line for each evaluation."""
-    if event in ("precision", "evaluation"):
-        typer.echo(f"{config.folder_name()}: {config.news(event, details)}", err=True)
-
-
-class _Bars:
-    """A moving line for each run that is being made, and one for all together."""
-
-    def __init__(self, configs: Sequence[Configuration]) -> None:
-        self.console = Console(stderr=True)
-        self.progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(bar_width=24),
-            TimeRemainingColumn(elapsed_when_finished=True),
-            TextColumn("{task.fields[note]}"),
-            console=self.console,
-            transient=True,
-        )
-        self.total = len({config.fingerprint() for config in configs})
-        self.lines: dict[str, TaskID] = {}
-
-    def __enter__(self) -> _Bars:
-        self.progress.start()
-        if self.total > 1:
-            self.all = self.progress.add_task("all runs", total=self.total, note="")
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.progress.stop()
-
-    def observe(self, config: Configuration, event: str, details: dict[str, Any]) -> None:
-        """Move the lines."""
-        key = config.fingerprint()
-        if event == "run_begins":
-            name = f"{config.method} seed {config.seed}"
-            self.lines[key] = self.progress.add_task(name, total=1.0, note="preparing")
-        elif event == "run_ends":
-            self._end(config, details)
-        elif event == "step":
-            done, note = config.share_done(details), config.news(event, details)
-            self.progress.update(self.lines[key], completed=done, note=note)
-        elif event in ("precision", "evaluation"):
-            self.progress.update(self.lines[key], note=config.news(event, details))
-
-    def _end(self, config: Configuration, details: dict[str, Any]) -> None:
-        line = self.lines.pop(config.fingerprint(), None)
-        if line is not None:
-            self.progress.remove_task(line)
-        if self.total > 1:
-            self.progress.advance(self.all)
-        if details["state"] not in ("made", "done"):
-            self.console.print(f"{config.folder_name()}: {details['state']}", highlight=False)

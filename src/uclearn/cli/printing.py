@@ -40,3 +40,15 @@ def print_table(
     for row in rows:
         table.add_row(*(escape(cell) if isinstance(cell, str) else cell for cell in row))
     Console().print(table)
+
+
+def spoken(seconds: float) -> str:
+    """A rough time in words.
+
+    >>> spoken(40), spoken(400), spoken(40000)
+    ('40 seconds', '7 minutes', '11 hours')
+    """
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
+        if seconds >= 2 * length:
+            return f"{seconds / length:.0f} {unit}"
+    return f"{seconds:.0f} seconds"

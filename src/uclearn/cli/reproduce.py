@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.estimate import Estimated, Without, announce, kept
 
 if TYPE_CHECKING:
-    from uclearn.cli.launch import Launch
     from uclearn.runs.supervised import RunConfig
 
 
@@ -29,9 +29,8 @@ def reproduce(
         int | None,
         typer.Option(min=1, help="Default: as in the paper, 5 or 8.", show_default=False),
     ] = None,
-    estimate: Annotated[
-        bool, typer.Option("--estimate", help="Only say how long it would take.")
-    ] = False,
+    estimate: Estimated = False,
+    without: Without = None,
     *,
     making: options.MakingAnywhere,
 ) -> None:
@@ -53,10 +52,17 @@ def reproduce(
     from uclearn.runs.resolve import resolve
 
     wanted = study(what)
-    configs = study_configs(wanted, resolve, scale=scale if scale < 1 else None, seeds=seeds)
+    every = study_configs(wanted, resolve, scale=scale if scale < 1 else None, seeds=seeds)
+    configs = kept(every, without)
     possible = _with_data(configs, launch.data)
     if launch.mode == "live":
-        _announce(f"{what}: {wanted.title}. {wanted.note}", possible, launch, scale)
+        typer.echo(f"{what}: {wanted.title}. {wanted.note}".strip())
+        if scale < 1:
+            typer.echo(
+                f"SCALED to {scale:g} of the epochs and seeds: not to be compared with the paper."
+            )
+    if possible and (estimate or launch.mode == "live"):
+        announce(possible, launch)
     if possible and not estimate:
         launch.make(possible, f"{what}: {wanted.title}")
     if len(possible) < len(configs):
@@ -77,34 +83,3 @@ def _with_data(configs: list[RunConfig], data: Path | None) -> list[RunConfig]:
                 err=True,
             )
     return [config for config in configs if not absent[config.benchmark]]
-
-
-def _announce(title: str, configs: list[RunConfig], launch: Launch, scale: float) -> None:
-    from uclearn.runs.grid import cores
-    from uclearn.runs.params import estimate_seconds
-    from uclearn.storage.records import read_summary
-
-    missing = [c for c in configs if read_summary(launch.out / c.folder_name()) is None]
-    typer.echo(title.strip())
-    if scale < 1:
-        typer.echo(
-            f"SCALED to {scale:g} of the epochs and seeds: not to be compared with the paper."
-        )
-    if not missing:
-        return
-    seconds = estimate_seconds(missing, launch.data, launch.workers or cores())
-    typer.echo(
-        f"{len(missing)} of {len(configs)} runs are to be made, in about {_spoken(seconds)}."
-    )
-
-
-def _spoken(seconds: float) -> str:
-    """A rough time in words.
-
-    >>> _spoken(40), _spoken(400), _spoken(40000)
-    ('40 seconds', '7 minutes', '11 hours')
-    """
-    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60)):
-        if seconds >= 2 * length:
-            return f"{seconds / length:.0f} {unit}"
-    return f"{seconds:.0f} seconds"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeAlias
 import typer
 
 from uclearn.cli import options
+from uclearn.cli.estimate import Estimated, Without, announce, kept
 from uclearn.errors import SettingError
 
 if TYPE_CHECKING:
@@ -156,10 +157,16 @@ def reproduce(
         int | None, typer.Option(min=1, help="Default: as many as it has.", show_default=False)
     ] = None,
     references: References = True,
+    estimate: Estimated = False,
+    without: Without = None,
     *,
     making: options.Acting,
 ) -> None:
-    """Make a figure of the paper's reinforcement learning again, with its settings."""
+    """Make a figure of the paper's reinforcement learning again, with its settings.
+
+    Run the same command again and only what is missing is made. `--estimate` does not count the
+    time of judging.
+    """
     from uclearn.paper.studies import rl_study, study_configs
     from uclearn.runs.rl import resolve_rl, with_references
 
@@ -169,10 +176,14 @@ def reproduce(
         typer.echo(f"{what}: {wanted.title}. {wanted.note}".strip())
         if scale < 1:
             typer.echo(f"SCALED to {scale:g} of the steps: not to be compared with the paper.")
-    configs = study_configs(wanted, resolve_rl, scale=scale if scale < 1 else None, seeds=seeds)
+    shrunk = scale if scale < 1 else None
+    configs = kept(study_configs(wanted, resolve_rl, scale=shrunk, seeds=seeds), without)
     _check_simulators(configs)
     every = with_references(configs) if references else configs
-    launch.make(every, f"{what}: {wanted.title}")
+    if estimate:
+        announce(every, launch)
+    else:
+        launch.make(every, f"{what}: {wanted.title}")
 
 
 def _check_simulators(configs: list[RLConfig]) -> None:

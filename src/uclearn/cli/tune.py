@@ -54,6 +54,14 @@ def tune(
     searching: Searching,
     out: options.Out = Path("tuning"),
     data: options.DataFolder = None,
+    workers: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="Trials at the same time, each in a process of its own. With several, what is "
+            "tried depends on which ends first.",
+        ),
+    ] = 1,
     track: options.Track = None,
     quiet: options.Quiet = False,
     json: options.Json = False,
@@ -67,10 +75,11 @@ def tune(
     """
     import sys
 
-    from uclearn.cli.launch import typed, watching
+    from uclearn.cli.launch import typed
+    from uclearn.cli.progress import watching
     from uclearn.runs.sweep import parse_space
+    from uclearn.runs.together import tune_together
     from uclearn.runs.tune import Maker, Tuning
-    from uclearn.runs.tune import tune as search
 
     mode = options.mode(quiet, json)
     subject, method, preset, chosen = searching.gathered(benchmark, method, own)
@@ -85,7 +94,8 @@ def tune(
     )
     with watching(mode, [], track, out) as observer:
         maker = Maker(out, data, observer, checkpoint_seconds, typed(sys.argv))
-        tried = search(tuning, maker, trials, sampler=sampler, storage=storage, prune=prune)
+        how = {"sampler": sampler, "storage": storage, "prune": prune}
+        tried = tune_together(tuning, maker, trials, workers=workers, **how)
     _show(tried, mode, f"{method} on {benchmark}")
     _leave(tuning, tried, out, mode)
 

@@ -330,6 +330,8 @@ class Kind(Generic[Config]):
     """(configuration, folder) -> the data sets that it needs and the folder lacks."""
     learn: Callable[[Any, Job, Journal | None, Observer | None], Learned]
     """(its configuration, ...): goes through with it, from its checkpoint if there is one."""
+    seconds: Callable[[Any, Path | None], float]
+    """(configuration, folder of the data) -> about how long it takes (see `runs.estimate`)."""
     command: str
     """What makes such runs, without `uclearn`."""
     many_processes: bool

@@ -1,5 +1,4 @@
-"""What runs cost: numbers that each method keeps and sends (the paper's Table 1 and a little more),
-and the time that runs will take on this machine.
+"""What runs cost: numbers that each method keeps and sends (the paper's Table 1 and a little more).
 
 For the benchmarks' own networks the numbers are counted in the real objects, for others, which may
 be too large to be built, by the formulas in the methods' `facts`. A test holds the formulas to the
@@ -10,9 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-import time
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -22,15 +19,14 @@ from uclearn.methods.contract import Method, Step
 from uclearn.methods.facts import Sizes
 from uclearn.methods.losses import cross_entropy
 from uclearn.methods.registry import METHODS, build, facts, parts
-from uclearn.runs.prepare import make_network, prepare
+from uclearn.runs.prepare import make_network
 from uclearn.runs.resolve import resolve
 from uclearn.runs.supervised import NetworkSettings, RunConfig, check_network
-from uclearn.tasks import Data, DataLike, Task, TaskSequence, iterate
+from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.tasks.benchmarks import Named, benchmark
 from uclearn.training.begin import begin_task
 from uclearn.training.loop import TaskLoop, train_step
 from uclearn.training.nodes import parameter_count
-from uclearn.training.plan import Plan
 
 BYTES = 4
 """Of a number: float32."""
@@ -215,51 +211,3 @@ def _stand_ins(name: Named) -> TaskSequence:
         data = Data(inputs, torch.arange(4) % classes, task=index)
         tasks.append(Task(f"task {index}", index, data, test=data, classes=classes))
     return TaskSequence(chosen.name, tasks, chosen.heads)
-
-
-_STEPS = 4
-_VALIDATION = 1 / 3
-"""A forward pass costs about a third of a step."""
-
-
-def estimate_seconds(configs: Sequence[RunConfig], data: Path | None, workers: int) -> float:
-    """Roughly, for all of them: each kind of run is tried for a few steps.
-
-    Judging after tasks, VCL's start and refits on coresets come on top; other work on the machine
-    as well.
-    """
-    groups: dict[str, list[RunConfig]] = {}
-    for config in configs:
-        groups.setdefault(config.fingerprint(with_seed=False), []).append(config)
-    total = sum(_seconds(group[0], data) * len(group) for group in groups.values())
-    return total / max(1, min(workers, len(configs)))
-
-
-def _seconds(config: RunConfig, data: Path | None) -> float:
-    # what a method does once, before its first step, is no part of a step
-    settings = config.document()
-    for part, own in settings["settings"].items():
-        own |= facts(part).without_start
-    tasks, method = prepare(RunConfig.from_document(settings), data)
-    plan = config.make_plan()
-    begun = [begin_task(method, tasks, index, plan.seed) for index in range(len(tasks))]
-    step = _step_seconds(method, begun[-1].train, begun[-1].index, plan)
-    batches = sum(math.ceil(len(task.train) / plan.batch_size) for task in begun)
-    judged = 0.0 if plan.patience is None else _VALIDATION
-    return step * batches * plan.epochs * (1 + judged)
-
-
-def _step_seconds(method: Method, train: DataLike, index: int, plan: Plan) -> float:
-    optimizer = plan.make_optimizer(method.parameter_groups(plan.lr))
-    autocast = plan.autocast(next(method.parameters()).device)
-    method.train()
-    times = []
-    order = torch.Generator().manual_seed(0)
-    for batch in iterate(train, plan.batch_size, order):
-        begin = time.perf_counter()
-        step = Step(index, batch.inputs, len(batch.targets), 0.5, len(train))
-        train_step(method, batch, step, cross_entropy, optimizer, autocast=autocast)
-        times.append(time.perf_counter() - begin)
-        if len(times) > _STEPS:
-            break
-    return min(times)

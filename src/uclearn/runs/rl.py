@@ -18,6 +18,7 @@ from uclearn.paper import settings as published
 from uclearn.paper.settings import Values
 from uclearn.rl.catalogue import sequence
 from uclearn.rl.evaluate import random_return
+from uclearn.rl.pace import seconds_per_step
 from uclearn.rl.plan import PPOPlan
 from uclearn.rl.policy import ActorCritic
 from uclearn.rl.session import learn
@@ -232,6 +233,13 @@ def learn_sequence(
     )
 
 
+def acting_seconds(config: RLConfig, data: object = None) -> float:
+    """About how long a run takes, without judging."""
+    plan = config.make_plan()
+    paces = seconds_per_step(build_method(config), config.environments(), plan)
+    return sum(paces) * plan.iterations * plan.rollout_size
+
+
 RL = Kind(
     name="rl",
     config=RLConfig,
@@ -242,6 +250,7 @@ RL = Kind(
     check_method=check_method,
     absent_data=lambda config, folder: [],
     learn=learn_sequence,
+    seconds=acting_seconds,
     command="rl run",
     many_processes=False,
 )

@@ -40,6 +40,7 @@ from uclearn.runs.config import (
     settings_of,
     validated,
 )
+from uclearn.runs.estimate import supervised_seconds
 from uclearn.runs.prepare import PICTURE_NETWORKS, learn_tasks
 from uclearn.tasks.benchmarks import BENCHMARKS, Benchmark, Named, absent_data, benchmark
 from uclearn.tasks.own.source import Source
@@ -332,6 +333,7 @@ SUPERVISED = Kind(
     check_method=parts,
     absent_data=lambda config, folder: absent_data(config.described(), folder),
     learn=learn_tasks,
+    seconds=supervised_seconds,
     command="run",
     many_processes=True,
 )

@@ -19,6 +19,7 @@ from typing import Any
 
 from uclearn.errors import SettingError
 from uclearn.runs.config import Configuration
+from uclearn.runs.engines.local import LocalEngine
 from uclearn.runs.grid import GridObserver, Result, run_all
 from uclearn.runs.job import Job
 from uclearn.runs.sweep import FIRST_TASKS, Candidate, Space, candidates, default_space, judge
@@ -89,6 +90,8 @@ class Maker:
     observer: GridObserver | None = None
     checkpoint_seconds: float = 30.0
     command: str | None = None
+    threads: int | None = None
+    """Cores for each run; None: all."""
 
     def make(self, config: Configuration, observer: GridObserver) -> Result:
         """One run, in this process."""
@@ -105,7 +108,7 @@ class Maker:
             checkpoint_seconds=self.checkpoint_seconds,
             command=self.command,
         )
-        (result,) = run_all([job], observer=tell)
+        (result,) = run_all([job], observer=tell, on=LocalEngine(self.threads))
         return result
 
     def folder(self, config: Configuration) -> Path:

@@ -93,13 +93,12 @@ def locate(wanted: DataSet, folder: Path) -> dict[str, Path]:
 
 
 def _missing(wanted: DataSet, folder: Path, absent: list[File]) -> str:
-    first, others = folder / absent[0].versions[0].path, len(absent) - 1
-    more = f" and {others} more" if others else ""
-    sources = " ".join(download.mirrors[0] for download in wanted.downloads)
+    """Two lines; where the files come from `uclearn data get` says, should it fail to get them."""
+    others = f" and {len(absent) - 1} more" if len(absent) > 1 else ""
     return (
-        f"The data set {wanted.name} is not complete in {folder}. `uclearn data get {wanted.name}` "
-        "downloads it there; if it lies elsewhere, say where by `--data FOLDER` or UCLEARN_DATA.\n"
-        f"Missing: {first}{more}. By hand, unpacked into that folder: {sources}"
+        f"The data set {wanted.name} is not complete in {folder}. Get it by `uclearn data get "
+        f"{wanted.name}`, or say where it lies by `--data FOLDER` or UCLEARN_DATA.\n"
+        f"Missing: {absent[0].versions[0].path}{others}."
     )
 
 

@@ -1,0 +1,66 @@
+"""Processes on this machine that work for this one and report to it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing import get_context
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import SpawnProcess
+from typing import Any
+
+Message = tuple[str, dict[str, Any]]
+"""(what, details)."""
+
+
+@dataclass(eq=False)
+class Child:
+    """One of them."""
+
+    process: SpawnProcess
+    messages: Connection
+
+
+class Children:
+    """Those that are at work. They are no daemons, for they may have processes of their own, so
+    whoever starts them ends them."""
+
+    def __init__(self) -> None:
+        self.alive: list[Child] = []
+
+    def start(self, work: Callable[..., None], *given: Any) -> Child:
+        """Call `work(*given, messages)` in a new process."""
+        context = get_context("spawn")  # a fork would copy torch's threads in mid-air
+        receiver, sender = context.Pipe(duplex=False)
+        process = context.Process(target=work, args=(*given, sender))
+        process.start()
+        sender.close()
+        self.alive.append(Child(process, receiver))
+        return self.alive[-1]
+
+    def listen(self) -> Iterator[tuple[Child, Message | None]]:
+        """What has been said within a second; None: the child has ended."""
+        ready = wait([child.messages for child in self.alive], timeout=1.0)
+        for child in [child for child in self.alive if child.messages in ready]:
+            try:
+                message = child.messages.recv()
+            except (EOFError, OSError):
+                child.process.join()
+                self.alive.remove(child)
+                yield child, None
+            else:
+                yield child, message
+
+    def terminate(self) -> None:
+        """Ask all that are left to end."""
+        for child in self.alive:
+            child.process.terminate()
+
+
+def send(messages: Connection, what: str, details: dict[str, Any]) -> bool:
+    """Whether anybody is left to hear it."""
+    try:
+        messages.send((what, details))
+    except OSError:
+        return False
+    return True
