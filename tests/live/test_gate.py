@@ -11,8 +11,10 @@ import torch
 
 from tests.live.months import QUICK, accuracy, learner, month, same, state
 from uclearn.errors import SettingError
-from uclearn.live.gate import Comparison, Gate, compare, drop_interval, wilson
+from uclearn.live.compared import Comparison, compare
+from uclearn.live.gate import Gate
 from uclearn.live.learner import Learner
+from uclearn.measures.matched import drop_interval, wilson
 from uclearn.methods.registry import METHODS
 
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from uclearn.integrations.optimizers import memory_of, remember
 from uclearn.live.canaries import right_answers
-from uclearn.live.gate import Gate, compare
+from uclearn.live.compared import compare
+from uclearn.live.gate import Gate
 from uclearn.live.new_data import NewData, as_data
 from uclearn.methods.contract import Method
 

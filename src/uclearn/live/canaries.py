@@ -38,13 +38,19 @@ class TaskRecord:
     """Names of the classes, if they have any."""
     canary: Data | None = None
     """Examples that are never trained on."""
+    first: Tensor | None = None
+    """How they were answered when they were set apart, as `right_answers` has it; None: they have
+    not guarded anything yet."""
     seen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     """Hashes of all examples that were trained on: eight bytes each."""
 
-    def taught(self, train: Data, canary: Data | None) -> TaskRecord:
-        """The same task after it was trained on `train`, guarded by `canary` as well."""
+    def taught(self, train: Data, canary: Data | None, answers: Tensor | None) -> TaskRecord:
+        """The same task after it was trained on `train`, guarded by `canary` as well, of which the
+        model has those `answers` now."""
         seen = torch.cat([self.seen, hashes(_whole(train).inputs)]).unique()
-        return replace(self, seen=seen, canary=_joined(self.canary, canary))
+        parts = [each for each in (self.first, answers) if each is not None]
+        first = torch.cat(parts) if parts else None
+        return replace(self, seen=seen, canary=_joined(self.canary, canary), first=first)
 
     def validation(self, data: NewData, model: nn.Module, example: Any) -> Data:
         """Validation data of this task, refused if they do not fit it."""
@@ -76,15 +82,22 @@ class TaskRecord:
 
 @torch.no_grad()
 def right_answers(method: Method, data: Data, index: int) -> Tensor:
-    """(answers,) 1 where `method` is right about `data` of task `index`, else 0; where examples
-    have several places, one for each place."""
+    """(examples,) 1 where `method` is right about `data` of task `index`, else 0; where examples
+    have several places, (examples, ...) one for each place, -1 where nothing is asked."""
     device = next(method.parameters()).device
     with method.inference(index) as network:
         found = [
-            (correct(run(network, batch.inputs.to(device), index).cpu(), batch.targets), batch)
+            correct(run(network, batch.inputs.to(device), index).cpu(), batch.targets)
+            .to(torch.int8)
+            .masked_fill_(batch.targets == IGNORED, -1)
             for batch in iterate(data, _AT_ONCE)
         ]
-    return torch.cat([right[batch.targets != IGNORED] for right, batch in found])
+    return torch.cat(found)
+
+
+def share_right(answers: Tensor) -> float:
+    """Of what `right_answers` says: how much of what was asked is right."""
+    return float((answers[answers >= 0] > 0).double().mean())
 
 
 # -- setting apart ---------------------------------------------------------------------------
@@ -129,7 +142,7 @@ def _with_canary(task: TaskRecord, gate: Gate) -> TaskRecord:
     canary = replace(as_data(given, f"canary of {task.name}"), task=task.index)
     what = f"examples of the canary given for task {task.name!r} were trained on before"
     refuse_overlap(hashes(canary.inputs), task.seen, what)
-    return replace(task, canary=canary)
+    return replace(task, canary=canary, first=None)
 
 
 def divide(

@@ -172,17 +172,19 @@ class Learner:
             valid = target.validation(validation, self.method.model, self.example)
         number = len(self.journal) + 1
         said = tuple(notes)
-        request = UpdateRequest(name, number, target, known, arrived, portions, valid, gate, said)
+        request = UpdateRequest(
+            *(name, number, target, known, arrived, portions, valid, gate), self.journal, said
+        )
         usual = squared_error if target.classes is None else cross_entropy
         trained_on = portions.train.all_targets()
         own = usual if self.loss is None else self.loss
         loss = weighted(own, class_weights, trained_on, target.classes)
         copied, blank = self._copy(outputs)
-        update = request.learn(self.method, copied, self.plan, loss, self.method_name)
+        update, tasks = request.learn(self.method, copied, self.plan, loss, self.method_name)
         self.journal.append(update.document())
         if update.kept:
             self._method, self._blank, self.encoding = copied, blank, encoding
-            self.tasks = request.tasks_afterwards()
+            self.tasks = tasks
         return update
 
     # -- predicting ------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import torch
 from torch import nn
 
 from uclearn.errors import SettingError
-from uclearn.live.canaries import right_answers
+from uclearn.live.canaries import right_answers, share_right
 from uclearn.live.learner import Learner
 from uclearn.live.new_data import NewData, as_data
 from uclearn.measures.statistics import probability_above_zero
@@ -161,7 +161,7 @@ class _Runs:
 
     def _judged(self, learner: Learner, valid: Data, index: int) -> float:
         if learner.tasks[str(index)].classes is not None:
-            return float(right_answers(learner.method, valid, index).double().mean())
+            return share_right(right_answers(learner.method, valid, index))
         with learner.method.inference(index) as network, torch.no_grad():
             task = Task(str(index), index, valid)
             return -validation_loss(network, task, self.loss or squared_error)

@@ -15,8 +15,15 @@ from torch import Tensor, nn
 
 from uclearn.choices import no_such
 from uclearn.errors import SettingError, TaskError
-from uclearn.live.canaries import Portions, TaskRecord, fingerprint, right_answers
-from uclearn.live.gate import Comparison, Gate, compare
+from uclearn.live.canaries import (
+    Portions,
+    TaskRecord,
+    fingerprint,
+    right_answers,
+    share_right,
+)
+from uclearn.live.compared import Comparison, Since, changes_between, compare
+from uclearn.live.gate import Gate
 from uclearn.live.new_data import check_labels, class_count, outputs_of
 from uclearn.measures.capacity import concerns, layers_of
 from uclearn.methods.contract import Method
@@ -32,6 +39,9 @@ from uclearn.training.precision import Precision
 
 SCHEMA = 1
 """Version of the journal's lines."""
+
+_MANY = 3
+"""Rejections in a row after which something else must change than the next update."""
 
 Decision = Literal["accepted", "rejected", "warned", "ungated"]
 
@@ -115,13 +125,16 @@ class UpdateRequest:
     portions: Portions
     valid: Data | None
     gate: Gate | None
+    history: Sequence[Mapping[str, Any]] = ()
+    """The journal until now."""
     notes: tuple[str, ...] = ()
     """What there is to say about the data."""
 
     def learn(
         self, original: Method, copied: Method, plan: Plan, loss: Loss, method_name: str
-    ) -> Update:
-        """Let `copied` learn while `original` only answers for old tasks; what came of it."""
+    ) -> tuple[Update, dict[str, TaskRecord]]:
+        """Let `copied` learn while `original` only answers for old tasks; what came of it, and all
+        tasks by name as they are known if it is kept."""
         target, portions, gate = self.target, self.portions, self.gate
         plan = plan.computed_on(next(copied.parameters()).device)
         began = time.monotonic()
@@ -129,12 +142,14 @@ class UpdateRequest:
         task = Task(target.name, target.index, portions.train, self.valid, classes=target.classes)
         final_loss = train_task(copied, task, plan, loss, self.number)
         seconds = time.monotonic() - began
-        sure = 0.95 if gate is None else gate.sure
         after = self._old_answers(copied)
-        compared = [compare(name, before[name], right, sure) for name, right in after.items()]
-        decision, reason = _decide(gate, compared)
+        new = self._new_answers(copied)
+        compared = self._compared(before, after)
+        decision, reason = self._decide(compared)
+        if gate is not None:
+            compared = gate.with_doubts(compared, passed=decision != "rejected")
         nodes = node_state(copied, target.index)
-        return Update(
+        update = Update(
             number=self.number,
             time=now(),
             name=self.name,
@@ -148,7 +163,7 @@ class UpdateRequest:
             left_out=portions.left_out,
             classes=target.classes,
             loss=final_loss,
-            accuracy=self._accuracy(copied),
+            accuracy=None if new is None else share_right(new),
             compared=tuple(compared),
             seconds=round(seconds, 3),
             method=method_name,
@@ -157,14 +172,27 @@ class UpdateRequest:
             precision=plan.precision,
             notes=self.notes,
         )
+        # who lets a loss in against the gate, or without one, begins to count anew
+        by_gate = decision in ("accepted", "rejected")
+        firsts = before if by_gate else after
+        return update, self._tasks_afterwards(firsts, new, renewed=not by_gate)
 
-    def tasks_afterwards(self) -> dict[str, TaskRecord]:
-        """All tasks by name, as they are known once the update is kept."""
-        tasks = {one.name: one for one in self.known}
+    def _tasks_afterwards(
+        self, firsts: Mapping[str, Tensor], new: Tensor | None, *, renewed: bool
+    ) -> dict[str, TaskRecord]:
+        """`firsts` are answers to old canaries that are taken where there are none of when the task
+        was learned, or `renewed` where there are; `new` those to the new one."""
+        tasks = {
+            one.name: replace(one, first=firsts.get(one.name))
+            if renewed or one.first is None
+            else one
+            for one in self.known
+        }
         target, portions = self.target, self.portions
         known = tasks.get(target.name, target)
         before = replace(known, classes=target.classes, labels=target.labels)
-        return {**tasks, target.name: before.taught(portions.train, portions.canary)}
+        guards = None if portions.canary is None else new
+        return {**tasks, target.name: before.taught(portions.train, portions.canary, guards)}
 
     def _old_answers(self, method: Method) -> dict[str, Tensor]:
         """By old task, which examples of its canary `method` answers rightly."""
@@ -174,11 +202,43 @@ class UpdateRequest:
             if task.canary is not None
         }
 
-    def _accuracy(self, method: Method) -> float | None:
+    def _new_answers(self, method: Method) -> Tensor | None:
+        """To what was set apart of the new data, or else to the validation data."""
         held_out = self.valid if self.portions.canary is None else self.portions.canary
         if held_out is None or self.target.classes is None:
             return None
-        return float(right_answers(method, held_out, self.target.index).double().mean())
+        return right_answers(method, held_out, self.target.index)
+
+    def _compared(
+        self, before: Mapping[str, Tensor], after: Mapping[str, Tensor]
+    ) -> list[Comparison]:
+        sure = 0.95 if self.gate is None else self.gate.sure
+        firsts = {task.name: task.first for task in self.known}
+        found = []
+        for name, now in after.items():
+            first = before[name] if firsts[name] is None else firsts[name]
+            since = None if self.gate is None else self._since(name, first, before[name], now)
+            found.append(compare(name, before[name], now, sure, since))
+        return found
+
+    def _since(self, task: str, first: Tensor | None, before: Tensor, after: Tensor) -> Since:
+        """What became of a task since it was learned; the journal says how often it was looked at,
+        and whether it is doubted."""
+        assert first is not None
+        look, doubted = _looks(self.history, task)
+        total, so_far = changes_between(first, after), changes_between(first, before).drop
+        return Since(**vars(total), so_far=so_far, look=look + 1, doubted=doubted)
+
+    def _decide(self, compared: Sequence[Comparison]) -> tuple[Decision, str]:
+        gate = self.gate
+        if gate is None:
+            return "ungated", "No gate was asked."
+        passed, reason = gate.judge(compared)
+        if passed:
+            return "accepted", reason
+        if gate.mode == "warn":
+            return "warned", reason
+        return "rejected", " ".join([reason, *_after_rejections(self.history)])
 
 
 @dataclass(frozen=True)
@@ -262,13 +322,28 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def _decide(gate: Gate | None, compared: Sequence[Comparison]) -> tuple[Decision, str]:
-    if gate is None:
-        return "ungated", "No gate was asked."
-    passed, reason = gate.judge(compared)
-    if passed:
-        return "accepted", reason
-    return ("rejected", reason) if gate.mode == "reject" else ("warned", reason)
+def _looks(history: Sequence[Mapping[str, Any]], task: str) -> tuple[int, bool]:
+    """How often a gate has looked at what a task lost since it was learned, or since a loss was let
+    in without its consent, and whether the task is doubted."""
+    for line in reversed(history):
+        for one in line.get("compared", ()):
+            if one["task"] == task:
+                since = one.get("since") if line["decision"] in ("accepted", "rejected") else None
+                return (since["look"], since["doubted"]) if since else (0, False)
+    return 0, False
+
+
+def _after_rejections(history: Sequence[Mapping[str, Any]]) -> list[str]:
+    """What to say where several updates before were rejected, too."""
+    made = [line["decision"] for line in history if line["event"] == "update"]
+    before = next((k for k, decision in enumerate(reversed(made)) if decision != "rejected"), None)
+    count = 1 + (len(made) if before is None else before)
+    if count < _MANY:
+        return []
+    return [
+        f"This is rejection {count} in a row: what comes now does not fit into this network beside "
+        "what it knows. Widen it, replay, or teach a model of its own."
+    ]
 
 
 @functools.cache
