@@ -74,9 +74,11 @@ def test_a_damaged_journal_is_refused_and_can_be_had_again(uclearn: Uclearn) -> 
     sound = journal.read_text()
     journal.write_text(sound.replace('"decision"', '"decisiom"'))
     said = uclearn("status", "m")
-    assert (said.code, "Line 1 of m/journal.jsonl is damaged" in said.err) == (1, True)
+    assert (said.code, "Line 2 of m/journal.jsonl is damaged" in said.err) == (1, True)
     said = uclearn("doctor", "m", "--data", "nowhere")
     assert "The checkpoint is sound and holds the journal" in " ".join(said.out.split())
     journal.unlink()
     teach(uclearn, "february")
-    assert journal.read_text().startswith(sound)
+    begun, update = sound.splitlines()
+    assert '"event": "begun"' in begun
+    assert journal.read_text().startswith(f"{update}\n")

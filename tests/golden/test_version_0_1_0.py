@@ -97,8 +97,10 @@ def test_a_model_in_use_answers_and_learns_on(uclearn: TypeIn, tmp_path: Path) -
 
     journal = (tmp_path / "model" / "journal.jsonl").read_text()
     assert journal.startswith(before)
-    assert [update["name"] for update in map(json.loads, journal.splitlines())] == [
-        *("january", "february", "march")
+    lines = [json.loads(line) for line in journal.splitlines()]
+    assert [(line["event"], line["name"]) for line in lines] == [
+        *(("update", "january"), ("update", "february")),
+        *(("begun", "march"), ("update", "march")),  # 0.1.0 did not say when it began
     ]
 
 

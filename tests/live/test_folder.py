@@ -17,8 +17,9 @@ from tests.live import months
 from tests.live.months import QUICK, same, state
 from uclearn.errors import CheckpointError, DataError, TaskError
 from uclearn.live import folder as files
-from uclearn.live.folder import JOURNAL_NAME, MARKER_NAME, read_journal
+from uclearn.live.folder import MARKER_NAME
 from uclearn.live.gate import Gate
+from uclearn.live.journal import JOURNAL_NAME, read_journal
 from uclearn.live.learner import Learner
 from uclearn.methods.registry import METHODS
 from uclearn.networks import MultiHead, mlp

@@ -144,7 +144,8 @@ def _what_is_left(place: Path) -> str:
 
 
 def _models(folder: Path) -> Iterator[Finding]:
-    from uclearn.live.folder import FORMAT, JOURNAL_NAME, MARKER_NAME, check_version, read_journal
+    from uclearn.live.folder import FORMAT, MARKER_NAME, check_version
+    from uclearn.live.journal import JOURNAL_NAME, read_journal
     from uclearn.storage.checkpoint import load_latest
 
     for marker in sorted(folder.rglob(MARKER_NAME)):

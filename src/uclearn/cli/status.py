@@ -26,19 +26,26 @@ def status(
     json: options.Json = False,
 ) -> None:
     """Tell what a model was taught, which updates were rejected and why, and how full it is."""
-    from uclearn.live.folder import read_journal, updates
+    from uclearn.live.journal import read_journal, under_way
 
-    lines = read_journal(folder)
-    if not lines:
+    lines, begun = read_journal(folder), under_way(folder)
+    if not lines and begun is None:
         raise DataError(f"There is no journal in {folder}. `uclearn learn` begins one.")
     if report is not None:
         _write(folder, report)
     if json:
         for line in lines:
             typer.echo(json_lines.dumps({k: v for k, v in line.items() if k != "nodes"}))
+        if begun is not None:
+            typer.echo(json_lines.dumps(begun))
         typer.echo(json_lines.dumps({"event": "capacity", **_room(lines)}))
         return
-    _print(updates(lines), folder)
+    _print(lines, folder)
+    if begun is not None:
+        typer.echo(
+            f"{begun['name']} was begun at {begun['time']} and has not ended: it is being learned, "
+            "or was interrupted, and then the model is what it was before."
+        )
     if words := _room(lines).get("words"):
         typer.echo(words)
 
@@ -46,7 +53,7 @@ def status(
 def _room(lines: Sequence[Line]) -> dict[str, Any]:
     """How full the network is; nothing for methods that know no uncertainty of nodes."""
     from uclearn.live.capacity import capacity_of
-    from uclearn.live.folder import node_history
+    from uclearn.live.journal import node_history
 
     history = node_history(lines)
     if not history:
@@ -59,15 +66,20 @@ def _room(lines: Sequence[Line]) -> dict[str, Any]:
     }
 
 
-def _print(lines: Sequence[Line], folder: Path) -> None:
+def _print(journal: Sequence[Line], folder: Path) -> None:
     from rich import box
     from rich.console import Console
     from rich.table import Table
 
+    from uclearn.live.journal import updates
+
+    lines = updates(journal)
     kept = sum(line["decision"] != "rejected" for line in lines)
+    broken = [line for line in journal if line["event"] == "interrupted"]
+    told = f", {len(broken)} interrupted" if broken else ""
     table = Table(
         *("", "update", "when", "examples", "learned", "largest drop", "decision"),
-        title=f"{folder}: {len(lines)} updates, {kept} kept",
+        title=f"{folder}: {len(lines)} updates, {kept} kept{told}",
         title_justify="left",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
@@ -89,6 +101,12 @@ def _print(lines: Sequence[Line], folder: Path) -> None:
             console.print(f"{line['name']} {line['decision']}: {line['reason']}", highlight=False)
         for note in line.get("notes", ()):
             console.print(f"{line['name']}: {note}", highlight=False)
+    for line in broken:
+        console.print(
+            f"{line['name']} interrupted: begun at {line['begun']}, {line['why']}. It is not "
+            "counted, and left the model as it was.",
+            highlight=False,
+        )
 
 
 def _worst(line: Line) -> str:

@@ -21,6 +21,7 @@ from uclearn.measures.capacity import (
     Layer,
     certain_share,
     concerns,
+    digest,
     filled_of_present,
     filled_share,
     forecast,
@@ -75,8 +76,8 @@ def capacity(method: Method, history: Sequence[Mapping[str, Any]] = ()) -> Capac
 
     Args:
         method: one that knows an uncertainty for each node: UCL, with or without wrappers.
-        history: what `node_state` gave after each earlier task, in order; the present state is
-            added if it is not there yet.
+        history: what `node_state` gave after each earlier task, or a `digest` of it, in order;
+            the present state is added if it is not there yet.
 
     >>> import torch
     >>> from uclearn import UCL
@@ -90,7 +91,8 @@ def capacity(method: Method, history: Sequence[Mapping[str, Any]] = ()) -> Capac
             f"{type(method).__name__} knows no uncertainty of nodes, so it cannot be told how full "
             "its network is. UCL does."
         )
-    known = bool(history) and history[-1]["layers"] == now["layers"]
+    last = history[-1]["layers"] if history else None
+    known = last is not None and last in (now["layers"], digest(now["layers"]))
     return capacity_of(history if known else [*history, now])
 
 

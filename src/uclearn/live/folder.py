@@ -12,7 +12,6 @@ Reading needs no lock: files are replaced whole.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +22,7 @@ from uclearn.errors import CheckpointError, DataError
 from uclearn.fields import Fields
 from uclearn.live.blueprint import describe, rebuild
 from uclearn.live.canaries import TaskRecord
+from uclearn.live.journal import append_missing, merged, packed, read_journal, unpacked
 from uclearn.live.table import Knows
 from uclearn.methods.losses import Loss
 from uclearn.storage.checkpoint import CHECKPOINT_NAME, has_checkpoint, load_latest
@@ -32,7 +32,7 @@ from uclearn.storage.files import (
     refusal,
     sweep,
 )
-from uclearn.storage.sealed import append_sealed, read_sealed, read_sealed_lines, write_sealed
+from uclearn.storage.sealed import read_sealed, write_sealed
 from uclearn.surgery.outputs import Sizes, resize_to, sizes
 from uclearn.tasks.own.encoding import Encoding
 from uclearn.training.plan import Plan
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
 FORMAT = "uclearn.learner"
 VERSION = 2
 MARKER_NAME = "learner.json"
-JOURNAL_NAME = "journal.jsonl"
 _FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
     "ucl": {"hold": "weights", "beta": 0.01, "sigma": None, "lr_sigma": None},
     "ewc": {"strength": 30.0},
@@ -99,9 +98,7 @@ def write(learner: Learner, folder: Path) -> None:
         write_sealed(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
     save_state(folder / CHECKPOINT_NAME, state_of(learner), FORMAT)
     learner._continues[folder.resolve()] = saved_state(folder)
-    written = len(read_journal(folder))
-    for line in learner.journal[written:]:
-        append_sealed(folder / JOURNAL_NAME, line)
+    append_missing(folder, learner.journal)
 
 
 def make(folder: Path) -> None:
@@ -135,9 +132,8 @@ def load(cls: type[Learner], folder: Path, model: nn.Module | None, loss: Loss |
     learner._first_sizes = state["first_sizes"]
     learner.encoding = _encoding(state)
     learner.tasks = {saved["name"]: TaskRecord.from_document(saved) for saved in state["tasks"]}
-    written = read_journal(folder)
-    # after a fall back to the previous state the journal on disk knows more
-    learner.journal = max(state["journal"], written, key=len)
+    # after a fall back to the previous state the file knows more, after a kill between the two less
+    learner.journal = merged(read_journal(folder), unpacked(state["journal"]))
     learner.note = note
     learner._continues[folder.resolve()] = before
     return learner
@@ -190,7 +186,7 @@ def state_of(learner: Learner) -> dict[str, Any]:
         "weights": dict(blank.state_dict()) if method is None else None,
         "state": None if method is None else dict(method.state_dict()),
         "tasks": [known.document() for known in learner.tasks.values()],
-        "journal": learner.journal,
+        "journal": packed(learner.journal),
     }
 
 
@@ -256,39 +252,3 @@ def check_version(folder: Path) -> None:
             f"{folder} was written by a newer uclearn: its version is {version}, this one knows up "
             f"to {VERSION}. Update uclearn to use it; nothing was changed."
         )
-
-
-# -- the journal ------------------------------------------------------------------------------
-
-
-def updates(lines: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Those lines that tell of an update."""
-    return [line for line in lines if line["event"] == "update"]
-
-
-def node_history(lines: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """What the nodes were like after each update that was kept, for `capacity`."""
-    kept = [line for line in updates(lines) if line["decision"] != "rejected" and line["nodes"]]
-    return [{"event": "nodes", "task": k, "layers": line["nodes"]} for k, line in enumerate(kept)]
-
-
-_ALWAYS: dict[Any, tuple[str, ...]] = {
-    "update": (
-        *("number", "time", "name", "task", "decision", "reason", "train", "canary"),
-        *("accuracy", "compared", "nodes"),
-    ),
-}
-"""By event what a line of it has, of every version."""
-
-
-def read_journal(folder: Path) -> list[dict[str, Any]]:
-    """The lines of the journal in `folder`, oldest first; none where there is no journal."""
-    path = folder / JOURNAL_NAME
-    if not path.exists():
-        return []
-    lines = read_sealed_lines(path)
-    for number, line in enumerate(lines, start=1):
-        lacking = [key for key in _ALWAYS.get(line.get("event"), ("event",)) if key not in line]
-        if lacking:
-            raise DataError(f"Line {number} of {path} is damaged: it lacks {', '.join(lacking)}.")
-    return lines

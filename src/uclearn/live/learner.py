@@ -14,17 +14,17 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch import Tensor, nn
 
-from uclearn.errors import SettingError, TaskError
+from uclearn.errors import SettingError, TaskError, UclearnError
 from uclearn.fields import as_fields
 from uclearn.live import folder as files
-from uclearn.live import record
+from uclearn.live import journal, record
 from uclearn.live.canaries import TaskRecord, divide, guarded
 from uclearn.live.capacity import Capacity, capacity
 from uclearn.live.export import Exported, export
@@ -34,7 +34,7 @@ from uclearn.live.new_data import NewData, as_data, as_inputs, check_inputs, che
 from uclearn.live.predictions import DRAWS, LearnerPrediction, classify, regress, undisturbed
 from uclearn.live.reading import read_table
 from uclearn.live.table import Knows, as_update
-from uclearn.live.update import SCHEMA, Update, UpdateRequest, UpdateTarget, known_task, now
+from uclearn.live.update import Update, UpdateRequest, UpdateTarget, known_task
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import ClassWeights, Loss, cross_entropy, squared_error, weighted
 from uclearn.methods.registry import build, by_part
@@ -94,7 +94,7 @@ class Learner:
         self.tasks: dict[str, TaskRecord] = {}
         """What was learned, by name, oldest first."""
         self.journal: list[dict[str, Any]] = []
-        """Every update, rejected ones too, oldest first."""
+        """Every update, rejected and interrupted ones too, oldest first."""
         self.note: str | None = None
         """What there is to say about loading: that the newest state was damaged."""
         if isinstance(model, MultiHead) and len(model.heads):
@@ -111,6 +111,7 @@ class Learner:
         self.encoding: Encoding | None = None
         """How columns of tables become features, once a table was learned."""
         self._continues: dict[Path, files.SavedState] = {}
+        self._open_in: Path | None = None
 
     # -- learning --------------------------------------------------------------------------
 
@@ -170,7 +171,7 @@ class Learner:
         valid = None
         if validation is not None:
             valid = target.validation(validation, self.method.model, self.example)
-        number = len(self.journal) + 1
+        number = journal.next_number(self.journal)
         said = tuple(notes)
         request = UpdateRequest(
             *(name, number, target, known, arrived, portions, valid, gate), self.journal, said
@@ -180,6 +181,8 @@ class Learner:
         own = usual if self.loss is None else self.loss
         loss = weighted(own, class_weights, trained_on, target.classes)
         copied, blank = self._copy(outputs)
+        if self._open_in is not None:
+            self.journal += journal.begin(self._open_in, number, name, target.name)
         update, tasks = request.learn(self.method, copied, self.plan, loss, self.method_name)
         self.journal.append(update.document())
         if update.kept:
@@ -241,7 +244,7 @@ class Learner:
 
     def capacity(self) -> Capacity:
         """How full the network is, how that grew update by update, and where it leads."""
-        return capacity(self.method, files.node_history(self.journal))
+        return capacity(self.method, journal.node_history(self.journal))
 
     def widen(self, by: By) -> None:
         """Add nodes, free ones, without a change in what the network computes.
@@ -254,10 +257,10 @@ class Learner:
         self._method = wide
         self.journal.append(
             {
-                "schema": SCHEMA,
+                "schema": journal.SCHEMA,
                 "event": "widened",
-                "number": len(self.journal) + 1,
-                "time": now(),
+                "number": journal.next_number(self.journal),
+                "time": journal.now(),
                 "by": by if isinstance(by, int | float) else dict(by),
                 "widths": widths(wide.model),
             }
@@ -332,7 +335,8 @@ class Learner:
     ) -> Iterator[Learner]:
         """Within: the learner in `folder`, locked against other processes; saved at the end.
 
-        `with Learner.open(folder) as learner: learner.learn(...)`. After an error nothing is saved.
+        `with Learner.open(folder) as learner: learner.learn(...)`. After an error nothing is saved;
+        the journal says that an update was begun, and if it did not end that it was interrupted.
         The arguments are those of `load`; `new` makes the learner if there is none in `folder` yet
         (None: that is an error).
         """
@@ -342,7 +346,8 @@ class Learner:
         with FolderLock(place, "learning"):
             begins = new is not None and not has_checkpoint(place)
             learner = new() if new is not None and begins else cls.load(place, model, loss)
-            yield learner
+            with journal_of(learner, place):
+                yield learner
             files.write(learner, place)
 
     # -- the parts -------------------------------------------------------------------------
@@ -380,3 +385,21 @@ class Learner:
             return copy.deepcopy(self.method), self._blank
         draw = generator(self.plan.seed, f"{outputs} outputs")
         return add_outputs(self.method, self._blank, self.example, outputs, self._build, draw)
+
+
+@contextmanager
+def journal_of(learner: Learner, folder: Path) -> Iterator[None]:
+    """Within, `learner` says in the journal in `folder` what it begins; what others left open there
+    is settled first, and what an error leaves open at the end."""
+    journal.append_missing(folder, learner.journal)
+    journal.settle(folder)
+    learner.journal = journal.merged(journal.read_journal(folder), learner.journal)
+    learner._open_in = folder
+    try:
+        yield
+    except BaseException as error:
+        with suppress(UclearnError):  # what went wrong before is what matters
+            journal.settle(folder, type(error).__name__)
+        raise
+    finally:
+        learner._open_in = None

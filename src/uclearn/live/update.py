@@ -7,7 +7,6 @@ import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from typing import Any, Literal
 
 import torch
@@ -24,8 +23,9 @@ from uclearn.live.canaries import (
 )
 from uclearn.live.compared import Comparison, Since, changes_between, compare
 from uclearn.live.gate import Gate
+from uclearn.live.journal import SCHEMA, now
 from uclearn.live.new_data import check_labels, class_count, outputs_of
-from uclearn.measures.capacity import concerns, layers_of
+from uclearn.measures.capacity import concerns, digest, layers_of
 from uclearn.methods.contract import Method
 from uclearn.methods.losses import Loss
 from uclearn.methods.parts.wrapper import node_state
@@ -36,9 +36,6 @@ from uclearn.tasks.data import generator
 from uclearn.training.loop import TaskLoop
 from uclearn.training.plan import Plan
 from uclearn.training.precision import Precision
-
-SCHEMA = 1
-"""Version of the journal's lines."""
 
 _MANY = 3
 """Rejections in a row after which something else must change than the next update."""
@@ -215,10 +212,10 @@ class UpdateRequest:
         sure = 0.95 if self.gate is None else self.gate.sure
         firsts = {task.name: task.first for task in self.known}
         found = []
-        for name, now in after.items():
+        for name, right in after.items():
             first = before[name] if firsts[name] is None else firsts[name]
-            since = None if self.gate is None else self._since(name, first, before[name], now)
-            found.append(compare(name, before[name], now, sure, since))
+            since = None if self.gate is None else self._since(name, first, before[name], right)
+            found.append(compare(name, before[name], right, sure, since))
         return found
 
     def _since(self, task: str, first: Tensor | None, before: Tensor, after: Tensor) -> Since:
@@ -275,7 +272,8 @@ class Update:
     method: str
     versions: Mapping[str, str]
     nodes: Mapping[str, Any] | None = None
-    """Per layer the initial sigma and that of each node; None where a method knows none."""
+    """Per layer the initial sigma and that of each node; None where a method knows none. The
+    journal has a digest of it."""
     precision: Precision = "float32"
     """What the forward passes of training were computed in."""
     notes: tuple[str, ...] = ()
@@ -294,9 +292,13 @@ class Update:
         return self.decision != "rejected"
 
     def document(self) -> dict[str, Any]:
-        """As a line of the journal."""
-        compared = [asdict(one) for one in self.compared]  # JSON has lists, no tuples
-        lists = {"compared": compared, "notes": list(self.notes)}
+        """As a line of the journal, which does not grow with the network: of the nodes it has what
+        they come to, layer by layer."""
+        lists = {
+            "compared": [_short(asdict(one)) for one in self.compared],
+            "notes": list(self.notes),
+            "nodes": None if self.nodes is None else digest(self.nodes),
+        }
         return {"schema": SCHEMA, "event": "update", **asdict(self), **lists}
 
 
@@ -315,11 +317,6 @@ def train_task(method: Method, task: Task, plan: Plan, loss: Loss, number: int) 
             told = loop.run_epoch(lambda *_: None)
         loop.finish()
     return float(told["loss"])
-
-
-def now() -> str:
-    """The time, UTC, to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def _looks(history: Sequence[Mapping[str, Any]], task: str) -> tuple[int, bool]:
@@ -344,6 +341,18 @@ def _after_rejections(history: Sequence[Mapping[str, Any]]) -> list[str]:
         f"This is rejection {count} in a row: what comes now does not fit into this network beside "
         "what it knows. Widen it, replay, or teach a model of its own."
     ]
+
+
+def _short(document: dict[str, Any]) -> dict[str, Any]:
+    """Without digits that mean nothing."""
+    return {
+        key: _short(value)
+        if isinstance(value, dict)
+        else round(value, 6)
+        if isinstance(value, float)
+        else value
+        for key, value in document.items()
+    }
 
 
 @functools.cache

@@ -19,6 +19,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 CERTAIN = 0.5
 """A node is certain when its sigma is below this share of its initial value."""
 FULL = 0.95
@@ -76,8 +78,40 @@ def layers_of(events: Sequence[Mapping[str, Any]]) -> list[Layer]:
         if all(name in event["layers"] for event in told):
             own = [event["layers"][name] for event in told]
             taken = [one["taken"] for one in own] if all("taken" in one for one in own) else []
-            found.append(Layer(name, first["sigma_init"], [one["sigma"] for one in own], taken))
+            found.append(Layer(name, first["sigma_init"], [_sigmas(one) for one in own], taken))
     return found
+
+
+def digest(layers: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+    """What the nodes of each layer come to, of a size that does not grow with their number: how
+    many there are, how many are certain, and the `QUANTILES` of sigma over the initial one.
+
+    >>> digest({"0": {"sigma_init": 0.1, "sigma": [0.04, 0.1]}})["0"]["certain"]
+    1
+    """
+    found = {}
+    for name, layer in layers.items():
+        start, sigma = layer["sigma_init"], layer["sigma"]
+        certain = sum(value < CERTAIN * start for value in sigma)
+        rest = {key: value for key, value in layer.items() if key != "sigma"}
+        ratios = np.quantile([value / start for value in sigma], QUANTILES).tolist()
+        short = [float(f"{ratio:.4g}") for ratio in ratios]
+        found[name] = {**rest, "nodes": len(sigma), "certain": certain, "quantiles": short}
+    return found
+
+
+def _sigmas(layer: Mapping[str, Any]) -> Sequence[float]:
+    """The sigma of each node; out of a digest as many nodes of which as many are certain, smallest
+    first, spread as its quantiles are."""
+    if "sigma" in layer:
+        told: Sequence[float] = layer["sigma"]
+        return told
+    count, certain, start = layer["nodes"], layer["certain"], layer["sigma_init"]
+    ratios = np.interp(np.linspace(0, 1, count), QUANTILES, layer["quantiles"])
+    ratios[:certain] = np.minimum(ratios[:certain], np.nextafter(CERTAIN, 0) * (1 - 1e-9))
+    ratios[certain:] = np.maximum(ratios[certain:], CERTAIN * (1 + 1e-9))
+    spread: list[float] = (ratios * start).tolist()
+    return spread
 
 
 def certain_share(layers: Sequence[Layer]) -> list[float]:
