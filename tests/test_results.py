@@ -9,7 +9,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from benchmarks import pretrained, robust
+from benchmarks import architectures, pretrained, robust
 from benchmarks.idle_nodes import PAGE as FINDINGS
 from benchmarks.idle_nodes import RECORDS as IDLE_NODES
 from benchmarks.idle_nodes import table as idle_table
@@ -21,7 +21,7 @@ from uclearn.runs.config import Configuration, read_config
 from uclearn.runs.resolve import resolve
 from uclearn.storage.records import find_runs, read_summary
 
-RULES = {"robust": robust, "pretrained": pretrained}
+RULES = {"robust": robust, "pretrained": pretrained, "architectures": architectures}
 
 
 def test_every_folder_of_results_is_a_stage() -> None:

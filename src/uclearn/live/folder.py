@@ -44,7 +44,13 @@ FORMAT = "uclearn.learner"
 VERSION = 2
 MARKER_NAME = "learner.json"
 _FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
-    "ucl": {"hold": "weights", "beta": 0.01, "sigma": None, "lr_sigma": None},
+    "ucl": {
+        "hold": "weights",
+        "beta": 0.01,
+        "sigma": None,
+        "lr_sigma": None,
+        "batch_norm": "shared",
+    },
     "ewc": {"strength": 30.0},
     "si": {"strength": 1.0},
     "mas": {"strength": 0.1},

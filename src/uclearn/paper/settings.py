@@ -279,6 +279,11 @@ def for_digits(name: str, method: str, wrappers: Sequence[str]) -> Values:
     return values
 
 
+NORMLESS: dict[str, Values] = {
+    "ucl": of("ucl", f"{OURS}: without batch norms it changes nothing", batch_norm="shared")
+}
+"""By part, for networks without batch norms: what runs have always said about them."""
+
 _UNTUNED = f"{OURS}: what nobody has to choose"
 _LARGE = ("permuted-mnist", "row-permuted-mnist")
 """60,000 pictures a task: in batches of 256 there are steps enough."""

@@ -158,7 +158,7 @@ def preset(name: str, method: str, which: str = "paper") -> Values:
     for part in parts(method):
         if which != "default":
             values |= published.RL.get(part, {})
-        values |= announced(part, "rl")
+        values |= published.NORMLESS.get(part, {}) | announced(part, "rl")
     return values
 
 

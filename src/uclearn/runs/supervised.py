@@ -249,9 +249,10 @@ def preset(named: Named, method: str, which: str = "default") -> Values:
     chosen = benchmark(named)
     name = chosen.name
     own, *wrappers = parts(method)
+    brought = chosen.network is not None and name not in BENCHMARKS.ours
     said: Values = {}
     for part in (own, *wrappers):
-        said |= announced(part, name)
+        said |= ({} if brought else published.NORMLESS.get(part, {})) | announced(part, name)
     if chosen.source is not None:
         return _for_own(chosen.source, own, wrappers, which) | said
     if name not in BENCHMARKS.ours:

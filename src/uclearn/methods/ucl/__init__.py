@@ -140,8 +140,8 @@ class UCL(DrawsWeights):
             UCL has seen, such as a pretrained one.
         plain: qualified names of modules (or single parameters) that stay plain and are not held,
             such as heads.
-        batch_norm: running statistics of batch norms: `"shared"` by all tasks, kept
-            `"per-task"`, or `"frozen"` after the first task.
+        batch_norm: running statistics of batch norms: `"frozen"` after the first task, kept
+            `"per-task"`, or `"shared"` by all tasks, which loses most of the old ones.
         noise: `"table"` or `"fresh"` normal numbers (see `uclearn.gaussian.noise`).
         closed_form: add the penalty's gradient in `adjust_gradients` instead of through the
             loss: cheaper, for loops that call it.
@@ -199,7 +199,7 @@ class UCL(DrawsWeights):
         inflate: bool = True,
         silence_idle: bool = False,
         plain: Iterable[str] = (),
-        batch_norm: BatchNormStatistics = "shared",
+        batch_norm: BatchNormStatistics = "frozen",
         noise: NoiseKind = "table",
         closed_form: bool = False,
         seed: int = 0,

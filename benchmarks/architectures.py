@@ -1,0 +1,144 @@
+"""Networks of other kinds than fully connected ones: do they keep what they learned?
+
+`python -m benchmarks.architectures`: a network with batch norms, a recurrent one and a transformer
+of torch's own layers read five sets of digits, each with its pixels in another order, through one
+output layer, with settings by rule. The last two are given the rows of a picture one after the
+other, and most of their weights belong to no layer whose nodes could be followed. It writes a table
+of docs/rules.md; what is known is not run again. A few minutes on one core.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+from collections.abc import Callable
+from pathlib import Path
+from statistics import mean
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from benchmarks.pages import filled
+from benchmarks.pretrained import trained
+from uclearn.methods.registry import build
+from uclearn.tasks.benchmarks import load_tasks
+from uclearn.training.plan import Plan
+from uclearn.training.session import evaluate
+
+TASKS, SEEDS = 5, (0, 1, 2)
+ROWS = 8
+PLAN = Plan(epochs=15, batch_size=64, lr=0.003, schedule="cosine")
+RECORDS = Path(__file__).with_suffix(".json")
+PAGE = Path(__file__).parents[1] / "docs" / "rules.md"
+
+Records = list[dict[str, Any]]
+
+
+class Recurrent(nn.Module):
+    """A GRU, whose last state is read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.memory = nn.GRU(ROWS, 64, batch_first=True)
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, classes)."""
+        states, _ = self.memory(x.reshape(len(x), ROWS, ROWS))
+        said: Tensor = self.last(states[:, -1])
+        return said
+
+
+class Encoder(nn.Module):
+    """Two layers of a transformer, whose places are averaged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Linear(ROWS, 64)
+        self.place = nn.Parameter(0.1 * torch.randn(1, ROWS, 64))
+        layer = nn.TransformerEncoderLayer(64, 4, 128, dropout=0.0, batch_first=True)
+        self.layers = nn.TransformerEncoder(layer, 2)
+        self.last = nn.Linear(64, 10)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(batch, classes)."""
+        x = self.first(x.reshape(len(x), ROWS, ROWS)) + self.place
+        said: Tensor = self.last(self.layers(x).mean(1))
+        return said
+
+
+def normalised() -> nn.Module:
+    """Two hidden layers with batch norms."""
+    hidden = [nn.Linear(64, 100), nn.BatchNorm1d(100), nn.ReLU()]
+    hidden += [nn.Linear(100, 100), nn.BatchNorm1d(100), nn.ReLU()]
+    return nn.Sequential(nn.Flatten(), *hidden, nn.Linear(100, 10))
+
+
+NETWORKS: dict[str, Callable[[], nn.Module]] = {
+    "batch norms": normalised,
+    "GRU": Recurrent,
+    "TransformerEncoder": Encoder,
+}
+METHODS: dict[str, tuple[str, dict[str, Any]]] = {
+    "fine-tuning": ("finetuning", {}),
+    "EWC": ("ewc", {}),
+    "UCL": ("ucl", {}),
+    "UCL, batch_norm='per-task'": ("ucl", {"batch_norm": "per-task"}),
+    "UCL, batch_norm='shared'": ("ucl", {"batch_norm": "shared"}),
+}
+
+
+def record(name: str, label: str, seed: int) -> dict[str, Any]:
+    """What one method makes of one network."""
+    method_name, settings = METHODS[label]
+    sequence = load_tasks("permuted-digits", seed, tasks=TASKS)
+    torch.manual_seed(seed)
+    example = sequence[0].train.batch(torch.tensor([0, 1])).inputs
+    method = build(method_name, NETWORKS[name](), example, {method_name: settings})
+    learned = []
+    for task in sequence:
+        trained(method, task, PLAN)
+        learned.append(evaluate(method, task))
+    kept = mean(evaluate(method, task) for task in sequence)
+    return {
+        "network": name,
+        "method": label,
+        "seed": seed,
+        "learned": round(mean(learned), 4),
+        "kept": round(kept, 4),
+    }
+
+
+def runs() -> list[tuple[str, str, int]]:
+    """Kinds of statistics are compared where there are some."""
+    every = itertools.product(NETWORKS, METHODS, SEEDS)
+    return [run for run in every if "batch_norm" not in run[1] or run[0] == "batch norms"]
+
+
+def main() -> None:
+    """Measure what is missing, keep the numbers beside this file, write the page."""
+    torch.set_num_threads(1)
+    records: Records = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
+    known = {(one["network"], one["method"], one["seed"]) for one in records}
+    for run in runs():
+        if run not in known:
+            records.append(record(*run))
+            print(records[-1], flush=True)
+            RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+    PAGE.write_text(filled(PAGE.read_text(), {"architectures": table(records)}))
+
+
+def table(records: Records) -> str:
+    """In Markdown."""
+    lines = ["| network | method | after five tasks | right after each |", "|---|---|---|---|"]
+    for name, label in itertools.product(NETWORKS, METHODS):
+        found = [one for one in records if (one["network"], one["method"]) == (name, label)]
+        if found:
+            kept, learned = (mean(one[key] for one in found) for key in ("kept", "learned"))
+            lines.append(f"| {name} | {label} | {100 * kept:.1f} | {100 * learned:.1f} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
