@@ -13,13 +13,14 @@ INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint
 FOR_USE = $(VENV)/.installed-for-use
 FOR_TEST = $(VENV)/.installed-for-test
 
-.PHONY: help demo test quick lint bench results install constraints clean
+.PHONY: help demo test quick lint docs bench results install constraints clean
 
 help:
 	@echo "make demo         what fine-tuning forgets and UCL keeps, on handwritten digits"
 	@echo "make test         all checks and all tests"
 	@echo "make quick        the tests of the inner loop, in a minute and a half; says how many it leaves out"
 	@echo "make lint         the checks alone: style, format, types, unused names"
+	@echo "make docs         the documentation as a site, in build/site; nothing in it is fetched from elsewhere"
 	@echo "make bench        what UCL costs beside a plain network, as ratios"
 	@echo "make results      write RESULTS.md and its figures from the runs in results/"
 	@echo "make install      only set up $(VENV), with all that the tests need"
@@ -45,6 +46,11 @@ lint: $(FOR_TEST)
 	$(RUN) -m ruff format --check
 	$(RUN) -m mypy
 	$(RUN) -m benchmarks.unused
+
+# The theme announces its successor at every build, which is no news.
+docs: $(FOR_TEST)
+	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
+	@echo "Open build/site/index.html in a browser. Notebooks are run again by: $(RUN) -m docs.hooks.execute"
 
 bench: $(FOR_USE)
 	$(RUN) -m benchmarks
@@ -75,7 +81,7 @@ constraints:
 	rm -rf build/constraints
 	$(PYTHON) -m venv build/constraints
 	build/constraints/bin/pip install --quiet hatchling editables "$$(grep '^torch==' constraints.txt)"
-	build/constraints/bin/pip install --quiet --no-build-isolation --editable ".[all,zoo]"
+	build/constraints/bin/pip install --quiet --no-build-isolation --editable ".[all,dev,zoo]"
 	grep '^#' constraints.txt > build/constraints.txt
 	build/constraints/bin/pip freeze --all --exclude-editable | grep -v '^pip==' \
 		| sed 's/+cpu$$//' | LC_ALL=C sort -f >> build/constraints.txt

@@ -107,7 +107,7 @@ class Summary:
     config: Mapping[str, Any]
     """Everything the run was made with: benchmark, method, seed, every setting."""
     accuracy_matrix: Sequence[Sequence[float | None]]
-    """(T, T): [i][j] is the accuracy on task j after learning task i, None if not measured."""
+    """(T, T): `[i][j]` is the accuracy on task j after learning task i, None if not measured."""
     average_accuracy: float | None
     """Over all tasks, after the last; None for a run that does not classify."""
     forgetting: float | None

@@ -49,7 +49,7 @@ class Outcome:
     """What a session found."""
 
     accuracy_matrix: list[list[float]] = field(default_factory=list)
-    """R[i][j], the score on task j after task i; NaN where it cannot be had."""
+    """`R[i][j]`, the score on task j after task i; NaN where it cannot be had."""
     untrained: list[float] = field(default_factory=list)
     """The scores before anything was learned, for forward transfer; NaN with heads."""
     seconds: float = 0.0
