@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import io
 import subprocess
 import sys
@@ -31,9 +32,10 @@ SETTINGS: dict[str, dict[str, Any]] = {
 LEFT_TO_TORCH: dict[str, dict[str, Any]] = {
     "amsgrad": {"amsgrad": True},
     "maximize": {"maximize": True},
-    "decoupled": {"decoupled_weight_decay": True, "weight_decay": 0.1},
     "rate": {"lr": torch.tensor(0.01)},
 }
+if "decoupled_weight_decay" in inspect.signature(torch.optim.Adam).parameters:  # from 2.7 on
+    LEFT_TO_TORCH["decoupled"] = {"decoupled_weight_decay": True, "weight_decay": 0.1}
 
 
 def weights(dtype: torch.dtype = torch.float32) -> list[nn.Parameter]:

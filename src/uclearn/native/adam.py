@@ -152,7 +152,7 @@ class Adam(torch.optim.Adam):
             or group["maximize"]
             or group["capturable"]
             or group["differentiable"]
-            or group["decoupled_weight_decay"]
+            or group.get("decoupled_weight_decay")  # torch before 2.7 has none
             or isinstance(group["lr"], Tensor)
             or getattr(self, "found_inf", None) is not None  # a scaler's
             or torch.compiler.is_compiling()
