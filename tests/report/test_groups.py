@@ -8,9 +8,16 @@ from typing import Any
 import pytest
 
 from tests.report.runs import config, matrix, write_run
-from uclearn.errors import DataError
-from uclearn.report.chart import color, shape
-from uclearn.report.groups import STYLES, Comparison, collect, comparisons, tasks_done
+from uclearn.errors import DataError, SettingError
+from uclearn.report.chart import color, dash, shape
+from uclearn.report.groups import (
+    MOST_AT_FIRST,
+    Comparison,
+    collect,
+    comparisons,
+    relabelled,
+    tasks_done,
+)
 from uclearn.storage.sealed import write_sealed
 
 
@@ -106,11 +113,43 @@ def test_a_method_looks_the_same_in_every_comparison(tmp_path: Path) -> None:
     assert styles[0]["ucl"] == styles[1]["ucl"] == 0
 
 
-def test_groups_of_one_comparison_look_different(tmp_path: Path) -> None:
-    (comparison,) = read(tmp_path, *(config(settings={"beta": k}) for k in range(STYLES)))
-    assert sorted(group.style for group in comparison.groups) == list(range(STYLES))
-    for spelling in (0, 1):  # as Plotly calls it, and as a character
-        assert len({(color(style), shape(style)[spelling]) for style in range(STYLES)}) == STYLES
+def test_settings_of_one_method_share_a_colour_and_look_different(tmp_path: Path) -> None:
+    others = [config("ewc"), config("mine"), config("vcl+coreset"), config("lwf")]
+    (comparison,) = read(tmp_path, *(config(settings={"beta": k}) for k in range(25)), *others)
+    looks = [(color(g.style), shape(g.style), dash(g.style)) for g in comparison.groups]
+    assert len(set(looks)) == 29
+    assert {color(g.style) for g in comparison.groups if g.method == "ucl"} == {"@series-0"}
+    characters = [(color(g.style), shape(g.style)[1], dash(g.style)) for g in comparison.groups]
+    assert len(set(characters)) == 29
+
+
+def test_a_dozen_is_shown_at_first_the_best_of_each_method_among_them(tmp_path: Path) -> None:
+    many = [config(settings={"beta": k}) for k in range(13)]
+    (comparison,) = read(tmp_path, *many, config("ewc"), config("si"))
+    assert len(comparison.at_first) == MOST_AT_FIRST
+    methods = [group.method for group in comparison.at_first]
+    assert methods == ["ucl"] * 10 + ["ewc", "si"]
+    (few,) = read(tmp_path / "few", *many[:12])
+    assert few.at_first == few.compared
+
+
+def test_labels_can_be_given(tmp_path: Path) -> None:
+    found = read(tmp_path, config("ewc"), config("ucl"))
+    (named,) = relabelled(found, {"UCL": "Ours"})
+    assert [group.label for group in named.groups] == ["EWC", "Ours"]
+    with pytest.raises(SettingError, match=r"no label 'UCLL'\. Did you mean 'UCL'"):
+        relabelled(found, {"UCLL": "Ours"})
+    with pytest.raises(SettingError, match=r"`label` must tell apart .* got 'EWC' twice"):
+        relabelled(found, {"UCL": "EWC"})
+
+
+def test_what_all_share_is_said_once_and_the_papers_settings_are_known(tmp_path: Path) -> None:
+    changed = config(preset="paper", settings={"beta": 1}) | {"changed": ["ucl.beta=1"]}
+    papers = config(preset="paper", settings={"beta": 2}) | {"changed": ["plan.epochs=20"]}
+    (comparison,) = read(tmp_path, changed, papers)
+    said = "All with 20 epochs, 1 seed and the paper’s settings unless it says otherwise."
+    assert comparison.shared == said
+    assert [group.is_papers for group in comparison.groups] == [False, True]
 
 
 def test_runs_are_found_at_any_depth_and_by_several_ways_once(tmp_path: Path) -> None:

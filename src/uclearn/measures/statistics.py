@@ -60,6 +60,48 @@ def paired_difference(ours: Mapping[int, float], reference: Mapping[int, float])
     return estimate([ours[seed] - reference[seed] for seed in sorted(ours.keys() & reference)])
 
 
+LEVEL = 0.001
+"""With one seed, what lies closer than this (a tenth of a percentage point) is level."""
+
+
+def is_level(best: Mapping[int, float], other: Mapping[int, float]) -> bool:
+    """Whether the lower of two, by seed, cannot be called worse: they differ by less than `LEVEL`,
+    or the 95 % interval of their paired difference holds 0.
+
+    >>> is_level({0: 0.97}, {0: 0.9695}), is_level({0: 0.97}, {0: 0.96})
+    (True, False)
+    >>> is_level({0: 0.97, 1: 0.98}, {0: 0.98, 1: 0.95})
+    True
+    """
+    found = paired_difference(best, other)
+    if found is None:
+        return False
+    return abs(found.mean) < LEVEL or (found.count > 1 and not found.excludes_zero)
+
+
+def share_explained(levels: Sequence[object], values: Sequence[float]) -> float:
+    """Which share of the differences between `values` goes with the level that each has, beyond
+    what would by chance: epsilon squared of an analysis of variance, at least 0.
+
+    >>> share_explained(["a", "a", "b", "b"], [1.0, 1.0, 2.0, 2.0])
+    1.0
+    >>> share_explained(["a", "b", "a", "b"], [1.0, 1.0, 2.0, 2.0])
+    0.0
+    """
+    kinds, count = set(levels), len(values)
+    mean = math.fsum(values) / max(count, 1)
+    total = math.fsum((value - mean) ** 2 for value in values)
+    if total == 0 or not 1 < len(kinds) < count:
+        return 0.0
+    within = 0.0
+    for kind in kinds:
+        own = [value for level, value in zip(levels, values, strict=True) if level == kind]
+        centre = math.fsum(own) / len(own)
+        within += math.fsum((value - centre) ** 2 for value in own)
+    chance = (len(kinds) - 1) * within / (count - len(kinds))
+    return max(0.0, (total - within - chance) / total)
+
+
 def t_quantile(freedom: int, confidence: float = CONFIDENCE) -> float:
     """The t with P(|T| <= t) = `confidence` for Student's T with `freedom` degrees of freedom.
 

@@ -8,7 +8,6 @@ legend shows and hides it.
 """
 
 import json
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from html import escape
@@ -16,7 +15,8 @@ from typing import Any, TypeAlias
 
 from uclearn.measures.accuracy import Number, known, mean_course
 from uclearn.report.groups import COLORS, Comparison, Group
-from uclearn.report.html import Attributes, Html, details, section, tag
+from uclearn.report.html import Attributes, Html, details, join, marked, section, tag, tools
+from uclearn.report.words import listing
 
 Trace: TypeAlias = dict[str, Any]
 Layout: TypeAlias = dict[str, Any]
@@ -26,6 +26,31 @@ _SYMBOLS = (*_SHAPES, *(f"{name}-open" for name in _SHAPES))
 PERCENT_TICKS = ".1~%"
 """One digit after the point, where it is not 0."""
 _GLYPHS = "●■◆▲▼○□◇△▽"
+_DASHES = ("solid", "dash", "dot", "dashdot")
+_MOST_IN_WORDS = 12
+
+
+@dataclass(frozen=True)
+class Fit:
+    """How a vertical axis follows what is shown."""
+
+    percent: bool = False
+    """From 0 on at the lowest, and never less than two points high."""
+    together: bool = False
+    """All charts of the figure have the same axis."""
+    levels: Sequence[float] = ()
+    """Values that are always within it."""
+
+
+@dataclass(frozen=True)
+class Readout:
+    """How a place of a line chart is read: where it is, and the unit of its values."""
+
+    before: str
+    """Said before the place, as "after task "."""
+    after: str = ""
+    percent: bool = True
+    digits: int = 1
 
 
 @dataclass(frozen=True)
@@ -38,29 +63,58 @@ class Chart:
     height: int = 340
     title: str = ""
     """For one of several panels."""
+    key: int | None = None
+    """The number of the group that it belongs to, if it is the only one in it."""
+    fit: Fit | None = None
+    """How its vertical axis follows what is shown; None: as its layout says."""
+    readout: Readout | None = None
+    """What is said below the figure of the place that is pointed at; None: beside the pointer."""
+    labels: bool = False
+    """Its points are named, as far as there is room."""
 
 
 def draw(chart: Chart) -> Html:
     """The element in which the page draws `chart`."""
     layout = {"height": chart.height, **chart.layout}
+    more = {
+        "fit": chart.fit and vars(chart.fit),
+        "readout": chart.readout and vars(chart.readout),
+        "labels": chart.labels,
+    }
+    spec = {"data": chart.data, "layout": layout} | {k: v for k, v in more.items() if v}
     # "<" is spelled so that nothing in the data can end the script element.
-    text = json.dumps({"data": chart.data, "layout": layout}, allow_nan=False, ensure_ascii=False)
-    spec = tag("script", {"type": "application/json"}, Html(text.replace("<", r"\u003c")))
+    text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
+    script = tag("script", {"type": "application/json"}, Html(text.replace("<", r"\u003c")))
     attributes = {
         "class": "chart",
         "role": "img",
         "aria-label": chart.label,
         "style": f"height:{chart.height}px",
     }
-    return tag("div", attributes, spec)
+    return tag("div", attributes, script)
 
 
 def panels(charts: Sequence[Chart]) -> Html:
     """Several charts side by side, as many in a row as fit."""
     cells = [
-        tag("div", {"class": "panel"}, tag("h4", {}, chart.title), draw(chart)) for chart in charts
+        tag("div", {"class": "panel", **_key(chart)}, tag("h4", {}, chart.title), draw(chart))
+        for chart in charts
     ]
     return tag("div", {"class": "panels"}, *cells)
+
+
+def _key(chart: Chart) -> Attributes:
+    return {} if chart.key is None else {"data-group": chart.key}
+
+
+def in_words(parts: Sequence[str]) -> str:
+    """Several things in a sentence; of very many the first.
+
+    >>> in_words(["a"] * 14)
+    'a, a, a, a, a, a, a, a, a, a, a, a and 2 more'
+    """
+    left = len(parts) - _MOST_IN_WORDS
+    return listing([*parts[:_MOST_IN_WORDS], f"{left} more"] if left > 0 else parts)
 
 
 def color(style: int, opacity: float = 1) -> str:
@@ -69,10 +123,15 @@ def color(style: int, opacity: float = 1) -> str:
 
 
 def shape(style: int) -> tuple[str, str]:
-    """The shape of a style as Plotly calls it and as a character; another where the colours begin
-    again."""
-    number = (style + len(_SHAPES) * (style // COLORS)) % len(_SYMBOLS)
+    """The shape of a style as Plotly calls it and as a character; of each colour ten different ones
+    follow each other."""
+    number = (style % COLORS + 3 * (style // COLORS)) % len(_SYMBOLS)
     return _SYMBOLS[number], _GLYPHS[number]
+
+
+def dash(style: int) -> str:
+    """How the line of a style is broken: another way where the shapes of its colour begin again."""
+    return _DASHES[style // COLORS // len(_SYMBOLS) % len(_DASHES)]
 
 
 def styled_line(
@@ -93,7 +152,7 @@ def styled_line(
         **({} if meta is None else {"meta": meta}),
         "x": list(x),
         "y": list(y),
-        "line": {"color": color(style), "width": width},
+        "line": {"color": color(style), "width": width, "dash": dash(style)},
         "marker": {"color": color(style), "symbol": shape(style)[0], "size": size},
     }
 
@@ -105,11 +164,9 @@ def mean_line(
     seeds: Sequence[Sequence[Number]],
     size: int = 7,
 ) -> Trace:
-    """The mean over `seeds` as a line in a group's style; scaled runs are dashed."""
-    number = comparison.groups.index(group)
-    trace = styled_line(group.style, group.label, x, mean_course(seeds), size=size, meta=number)
-    trace["line"]["dash"] = "dash" if group.config.get("scale") is not None else "solid"
-    return trace
+    """The mean over `seeds` as a line in a group's style."""
+    number = comparison.number(group)
+    return styled_line(group.style, group.label, x, mean_course(seeds), size=size, meta=number)
 
 
 def band_and_line(
@@ -143,6 +200,10 @@ def band_and_line(
     return [low, high, line]
 
 
+BAND = " Band: from the lowest seed to the highest."
+"""What a caption says where there is one."""
+
+
 def plain(text: str) -> str:
     """Text for Plotly, which takes some tags for markup."""
     return escape(text, quote=False)
@@ -167,13 +228,21 @@ def task_ticks(tasks: int, most: int) -> list[int]:
     return [1, tasks]
 
 
-def accuracy_axis(lowest: float, highest: float, title: str = "") -> dict[str, Any]:
-    """The axis of accuracies from round numbers around `lowest` and `highest`."""
-    bottom = max(0.0, math.floor(20 * lowest) / 20 - 0.025)
-    top = math.ceil(20 * highest) / 20
-    top += 0.04 * (top - bottom)
-    axis: dict[str, Any] = {"tickformat": PERCENT_TICKS, "range": [bottom, top], "nticks": 8}
+def accuracy_axis(title: str = "") -> dict[str, Any]:
+    """The axis of accuracies, fitted to what is shown."""
+    axis: dict[str, Any] = {"tickformat": PERCENT_TICKS, "nticks": 8}
     return axis | ({"title": {"text": title}} if title else {})
+
+
+def fitted(fit: Fit, values: Sequence[float]) -> tuple[float, float]:
+    """The ends of an axis that shows `values`; the page does the same (page.js).
+
+    >>> fitted(Fit(percent=True), [0.5, 1.0])
+    (0.46, 1.04)
+    """
+    low, high = min([*values, *fit.levels]), max([*values, *fit.levels])
+    pad = 0.08 * max(high - low, 0.02 if fit.percent else 0.0) or 0.5
+    return max(0.0, low - pad) if fit.percent else low - pad, high + pad
 
 
 def slug(comparison: Comparison) -> str:
@@ -196,55 +265,52 @@ def figure(
     *,
     groups: Sequence[Group] = (),
     numbers: Html | None = None,
-    saves: bool = False,
 ) -> Html:
     """A section with one figure of `comparison`; `name` completes its address.
 
-    `groups` are those in the legend that is printed with it, `numbers` the same as a table,
-    `saves` offers the (only) chart as a file.
+    `groups` are those in the legend that is printed with it, `numbers` the same as a table.
     """
-    entries = [tag("li", {}, swatch(group), group.label) for group in groups]
+    entries = [
+        tag("li", {"data-group": comparison.number(group)}, swatch(group), group.label)
+        for group in groups
+    ]
     printed: Attributes = {"class": "printed legend", "aria-hidden": "true"}
     parts = [tag("ul", printed, *entries), body] if entries else [body]
-    below = [details("The numbers", numbers)] if numbers else []
-    if saves:
-        below.append(tag("button", {"type": "button", "class": "save"}, "Save as SVG"))
     return section_of(
         comparison,
         name,
         title,
         captioned(caption, *parts, named_by=f"{slug(comparison)}-{name}"),
-        tag("div", {"class": "below"}, *below) if below else Html(),
+        tag("div", {"class": "below"}, details("The numbers", numbers)) if numbers else Html(),
     )
 
 
 def captioned(caption: str, *parts: Html, named_by: str | bool = False) -> Html:
-    """A figure of `parts`; `named_by` is the address of its heading, if it has one."""
+    """A figure of `parts`; `named_by` is the address of its heading, if it has one. Where something
+    is drawn in it, it can be zoomed and saved."""
     attributes: Attributes = {"aria-labelledby": named_by}
-    return tag("figure", attributes, *parts, tag("figcaption", {}, caption))
-
-
-def legend(comparison: Comparison, groups: Sequence[Group]) -> Html:
-    """Which colour and shape is whose: buttons that show and hide it in all its figures."""
-    pressed: Attributes = {"type": "button", "aria-pressed": "true"}
-    buttons = [
-        tag(
-            "button",
-            {**pressed, "data-group": comparison.groups.index(group)},
-            swatch(group),
-            group.label,
-        )
-        for group in groups
-    ]
-    attributes = {"class": "legend", "role": "group", "aria-label": "Show or hide in the figures"}
-    return tag("div", attributes, *buttons)
+    words = tag("figcaption", {}, caption)
+    if not any('class="chart"' in part for part in parts):
+        return tag("figure", attributes, *parts, words)
+    readout = tag("p", {"class": "readout", "aria-hidden": "true"})
+    buttons = tools("in", "out", "pan", "reset", "svg", "png", "pdf")
+    return tag("figure", attributes, *parts, readout, words, buttons)
 
 
 def swatch(group: Group) -> Html:
-    """The shape of a group in its colour."""
+    """The shape of a group in its colour, underlined as its line is broken."""
     style = f"color:var(--series-{group.style % COLORS})"
+    if (line := dash(group.style)) != "solid":
+        kind = {"dash": "dashed", "dot": "dotted", "dashdot": "double"}[line]
+        style += f";border-bottom:2px {kind}"
     attributes = {"class": "swatch", "aria-hidden": "true", "style": style}
     return tag("span", attributes, shape(group.style)[1])
+
+
+def named(group: Group, *, mark_papers: bool) -> Html:
+    """The name of a row: shape, label, and whether it has the paper's settings."""
+    note = "paper’s settings" if mark_papers and group.is_papers else ""
+    return join(swatch(group), marked(group.label, note))
 
 
 def scale_bar(kind: str, low: str, high: str) -> Html:

@@ -7,16 +7,18 @@ benchmark, as many tasks of it, at the same scale, measured on the same data.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from uclearn.errors import DataError
+from uclearn.choices import no_such
+from uclearn.errors import DataError, SettingError
 from uclearn.measures.accuracy import Number, Table, known, mean_when_learned
 from uclearn.measures.statistics import Estimate, estimate, paired_difference
-from uclearn.report.labels import benchmark_name, labels, marks
+from uclearn.report.labels import benchmark_name, is_papers, labels, marks, shared_words
 from uclearn.report.settings import (
     Config,
     ablated,
@@ -47,9 +49,9 @@ _OWN_STYLES = {
     "rwalk": 9,
 }
 COLORS = 10
-"""That the page has for groups."""
-STYLES = 2 * COLORS
-"""Colour and shape together."""
+"""That the page has for methods; settings of one method share one."""
+MOST_AT_FIRST = 12
+"""Series that are shown before anybody asks for more."""
 ALONE = "finetuning"
 """What a fresh network learns one task with, where returns are measured by that: nothing is kept,
 since nothing was learned before."""
@@ -62,7 +64,7 @@ class Group:
     runs: Sequence[Run]
     label: str
     style: int
-    """Which colour and shape."""
+    """Which colour (`style % COLORS`), and which shape and dashes of that colour."""
 
     @cached_property
     def config(self) -> Config:
@@ -84,18 +86,23 @@ class Group:
         """UCL without one of its terms."""
         return bool(ablated(self.config))
 
+    @property
+    def is_papers(self) -> bool:
+        """It has the settings that the paper gives for its method."""
+        return is_papers(self.runs[0].config)
+
     @cached_property
     def summaries(self) -> list[Summary]:
         """One per run: only complete ones are in a group."""
         return [run.summary for run in self.runs if run.summary is not None]
 
-    @property
+    @cached_property
     def matrices(self) -> list[Table]:
         """The accuracy matrix of each seed, of the tasks that were learned."""
         whole = [summary.accuracy_matrix for summary in self.summaries]
         return [[row[: len(matrix)] for row in matrix] for matrix in whole]
 
-    @property
+    @cached_property
     def accuracies(self) -> dict[int, float]:
         """By seed the average accuracy after the last task."""
         return _known(self.seeds, [summary.average_accuracy for summary in self.summaries])
@@ -110,7 +117,7 @@ class Group:
         """By seed the mean accuracy on each task right after it was learned."""
         return _known(self.seeds, [mean_when_learned(matrix) for matrix in self.matrices])
 
-    @property
+    @cached_property
     def accuracy(self) -> Estimate | None:
         """The average accuracy over the seeds; None for runs that do not classify."""
         return estimate(list(self.accuracies.values()))
@@ -150,7 +157,7 @@ class Comparison:
         """What has to stand wherever its numbers do; empty for full runs."""
         return ", ".join(self.marks)
 
-    @property
+    @cached_property
     def reference(self) -> Group:
         """UCL itself where it was run (of several the one with most seeds, then the best), else
         the best."""
@@ -163,9 +170,53 @@ class Comparison:
         return self.tasks > 0 and any(group.accuracy is not None for group in self.groups)
 
     @property
+    def has_bands(self) -> bool:
+        """Some group has several seeds, so that its charts show how far they lie apart."""
+        return any(len(group.runs) > 1 for group in self.groups)
+
+    @cached_property
     def compared(self) -> list[Group]:
         """The groups without ablations, which have a place of their own."""
         return [group for group in self.groups if not group.is_ablation] or list(self.groups)
+
+    @cached_property
+    def _numbers(self) -> dict[int, int]:
+        return {id(group): number for number, group in enumerate(self.groups)}
+
+    def number(self, group: Group) -> int:
+        """By which the page shows and hides a group."""
+        return self._numbers[id(group)]
+
+    @cached_property
+    def by_method(self) -> dict[str, list[Group]]:
+        """The compared groups of each method, both in the order of accuracy."""
+        found: dict[str, list[Group]] = {}
+        for group in self.compared:
+            found.setdefault(group.method, []).append(group)
+        return found
+
+    @cached_property
+    def at_first(self) -> list[Group]:
+        """What is shown before anybody chooses: all if they are a dozen; otherwise the reference,
+        the best of each method, the paper's settings, and then the best."""
+        if len(self.compared) <= MOST_AT_FIRST:
+            return self.compared
+        best = [own[0] for own in self.by_method.values()]
+        papers = [group for group in self.compared if group.is_papers]
+        wanted = {self.number(g): g for g in (self.reference, *best, *papers, *self.compared)}
+        chosen = set(list(wanted)[:MOST_AT_FIRST])
+        return [group for group in self.compared if self.number(group) in chosen]
+
+    @cached_property
+    def first_numbers(self) -> set[int]:
+        """The numbers of those that are shown at first."""
+        return {self.number(group) for group in self.at_first}
+
+    @property
+    def shared(self) -> str:
+        """What all its groups have in common, in a sentence."""
+        configs = [group.runs[0].config for group in self.groups]
+        return shared_words(configs, [len(group.runs) for group in self.groups])
 
 
 def comparisons(runs: Sequence[Run]) -> list[Comparison]:
@@ -180,6 +231,25 @@ def comparisons(runs: Sequence[Run]) -> list[Comparison]:
     order = sorted(comparable, key=lambda key: (key[0], len(key[2]), -key[1], key[2]))
     made = [Comparison(*key, _groups(comparable[key])) for key in order]
     return _with_references(made)
+
+
+def relabelled(made: Sequence[Comparison], given: Mapping[str, str]) -> list[Comparison]:
+    """Comparisons whose groups are called as `given` says, by the labels that they had."""
+    known = list(dict.fromkeys(group.label for one in made for group in one.groups))
+    for old in given:
+        if old not in known:
+            raise SettingError(no_such("label", old, known))
+    found = []
+    for one in made:
+        groups = [replace(g, label=given.get(g.label, g.label)) for g in one.groups]
+        names = Counter(group.label for group in groups)
+        if twice := [name for name, times in names.items() if times > 1 and given]:
+            raise SettingError(
+                f"`label` must tell apart what is compared, got {twice[0]!r} twice in {one.name}. "
+                "Choose another name for one of them."
+            )
+        found.append(replace(one, groups=groups))
+    return found
 
 
 def _with_references(made: Sequence[Comparison]) -> list[Comparison]:
@@ -233,20 +303,24 @@ def _goodness(runs: Sequence[Run]) -> tuple[float, str]:
 
 
 def _styles(groups: Sequence[Sequence[Run]]) -> list[int]:
-    """A style for each, all different as far as they go. The first of each method has that of the
-    method, so that it looks the same in all comparisons; ablations choose last."""
+    """A style for each, all different: a colour for each method, in all comparisons the same where
+    it is known, and a shape for each of its settings; those with most seeds choose first, ablations
+    last."""
     methods = [method_of(runs[0].config) for runs in groups]
+    colors = {m: _OWN_STYLES[m] for m in dict.fromkeys(methods) if m in _OWN_STYLES}
+    for method in dict.fromkeys(methods):
+        if method not in colors:
+            used = Counter(colors.values())
+            colors[method] = min(range(COLORS), key=lambda color: used[color])
     order = sorted(
         range(len(groups)), key=lambda k: (bool(ablated(groups[k][0].config)), -len(groups[k]))
     )
-    kept = {style for method, style in _OWN_STYLES.items() if method in methods}
+    taken: Counter[int] = Counter()
     chosen: dict[int, int] = {}
     for k in order:
-        own = _OWN_STYLES.get(methods[k])
-        if own is None or own in chosen.values():
-            taken = kept.union(chosen.values())
-            own = next((style for style in range(STYLES) if style not in taken), k % STYLES)
-        chosen[k] = own
+        color = colors[methods[k]]
+        chosen[k] = color + COLORS * taken[color]
+        taken[color] += 1
     return [chosen[k] for k in range(len(groups))]
 
 

@@ -22,6 +22,8 @@ def tag(name: str, attributes: Attributes, *children: str) -> Html:
         for key, value in attributes.items()
         if value is not False
     ]
+    if name == "input":  # which has no end
+        return Html(f"<input{''.join(words)}>")
     return Html(f"<{name}{''.join(words)}>{join(*children)}</{name}>")
 
 
@@ -52,36 +54,85 @@ def table(
     rows: Sequence[Sequence[str]],
     *,
     words: Sequence[int] = (),
+    keys: Sequence[int] = (),
 ) -> Html:
-    """A table whose first column names the rows. Columns are numbers, but for those in `words`.
+    """A table whose first column names the rows. Columns are numbers, but for those in `words`; one
+    that is empty in all rows is left out. `keys` are the numbers of the groups that rows belong to,
+    by which the page shows and hides them.
 
     It scrolls sideways by itself where it is too wide, by keyboard too.
     """
+    kept = filled_columns(rows) if rows else range(len(header))
     kinds = ["word" if k == 0 or k in words else "number" for k in range(len(header))]
-    head = [
-        tag("th", {"scope": "col", "class": kind}, text)
-        for text, kind in zip(header, kinds, strict=True)
-    ]
-    body = [
-        tag(
-            "tr",
-            {},
-            tag("th", {"scope": "row"}, first),
-            *(
-                tag("td", {"class": kind}, cell)
-                for cell, kind in zip(cells, kinds[1:], strict=True)
-            ),
-        )
-        for first, *cells in rows
-    ]
+    head = [column(header[k], kinds[k]) for k in kept]
+    body = []
+    for number, row in enumerate(rows):
+        first, *cells = [
+            tag("td" if k else "th", {"class": kinds[k]} if k else {"scope": "row"}, row[k])
+            for k in kept
+        ]
+        key: Attributes = {"data-group": keys[number]} if keys else {}
+        body.append(tag("tr", key, first, *cells))
     return scrolling(caption, tag("thead", {}, tag("tr", {}, *head)), tag("tbody", {}, *body))
 
 
+EMPTY = ("", "–")
+"""Cells that say nothing."""
+
+
+def filled_columns(rows: Sequence[Sequence[str]]) -> list[int]:
+    """The first, and those that say something in at least one of `rows`.
+
+    >>> filled_columns([["a", "–", "1"], ["b", "", "–"]])
+    [0, 2]
+    """
+    columns = range(len(rows[0]))
+    return [k for k in columns if k == 0 or any(row[k] not in EMPTY for row in rows)]
+
+
+def column(title: str, kind: str) -> Html:
+    """The head of a column, by which the rows can be sorted."""
+    inner = tag("button", {"type": "button", "class": "sort"}, title) if title else title
+    return tag("th", {"scope": "col", "class": kind}, inner)
+
+
 def scrolling(caption: str, *parts: str) -> Html:
-    """A table of `parts` that scrolls sideways by itself."""
+    """A table of `parts` that scrolls sideways by itself and can be saved."""
     whole = tag("table", {}, tag("caption", {}, caption), *parts)
     region: Attributes = {"class": "scroll", "role": "region", "aria-label": caption, "tabindex": 0}
-    return tag("div", region, whole)
+    return tag("div", {"class": "tabled"}, tag("div", region, whole), tools("csv", "tex"))
+
+
+_TOOLS = {
+    "csv": ("CSV", "Save the rows that are shown as CSV"),
+    "tex": ("LaTeX", "Save the rows that are shown as a LaTeX table (booktabs)"),
+    "in": ("+", "Zoom in"),
+    "out": ("−", "Zoom out"),
+    "pan": ("Pan", "Drag moves the chart instead of zooming in"),
+    "reset": ("Reset", "Show all again; a double click on a chart does the same"),
+    "svg": ("SVG", "Save the figure as SVG"),
+    "png": ("PNG", "Save the figure as PNG"),
+    "pdf": ("PDF", "Save the figure as PDF"),
+}
+
+
+def tools(*names: str) -> Html:
+    """Small buttons that belong to a table or to a figure."""
+    buttons = [
+        tag(
+            "button",
+            {
+                "type": "button",
+                "data-tool": name,
+                "title": _TOOLS[name][1],
+                "aria-label": _TOOLS[name][1],
+                **({"aria-pressed": "false"} if name == "pan" else {}),
+            },
+            _TOOLS[name][0],
+        )
+        for name in names
+    ]
+    return tag("div", {"class": "tools"}, *buttons)
 
 
 def details(summary: str, *children: str) -> Html:

@@ -18,7 +18,7 @@ from uclearn.report.settings import (
     scale_of,
     source_of,
 )
-from uclearn.report.words import percent
+from uclearn.report.words import count, listing, percent
 
 _METHODS = {
     "ucl": "UCL",
@@ -33,10 +33,10 @@ _METHODS = {
     "joint": "Joint training",
 }
 _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
-_PRESETS = {"default": "", "paper": "paper’s settings", "best": "tuned"}
+_PRESETS = {"default": "", "paper": "paper", "best": "tuned"}
 _WORDS = {
-    ("sampling", "local"): "noise per example",
-    ("sampling", "weight"): "noise per batch",
+    ("sampling", "local"): "local",
+    ("sampling", "weight"): "per batch",
     ("sigma", "None"): "adaptive σ",
     ("hold", "outputs"): "outputs held",
     ("hold", "weights"): "weights held",
@@ -115,6 +115,42 @@ def marks(config: Config) -> list[str]:
 
 def _scaled(scale: float) -> str:
     return f"scaled to {percent(scale, digits=None)}"
+
+
+_NOT_THE_METHODS = ("tasks=", "plan.epochs=", "plan.steps", "data.")
+"""Beginnings of changes that say how long and on what, not by which settings."""
+
+
+def is_papers(config: Config) -> bool:
+    """The method's settings are those of the paper, for however long it was trained.
+
+    >>> is_papers({"preset": "paper", "changed": ["plan.epochs=5"]})
+    True
+    >>> is_papers({"preset": "paper", "changed": ["ucl.beta=0.3"]})
+    False
+    """
+    changed = [entry for entry in changed_in(config) if not entry.startswith(_NOT_THE_METHODS)]
+    return config.get("preset") == "paper" and not changed
+
+
+def shared_words(configs: Sequence[Config], seeds: Sequence[int]) -> str:
+    """What all groups of a comparison have in common, to be said once; `seeds` are how many each
+    has.
+
+    >>> both = [{"preset": "paper", "plan": {"epochs": 20}}] * 2
+    >>> shared_words(both, [3, 3])
+    'All with 20 epochs, 3 seeds and the paper’s settings.'
+    """
+    epochs = {epochs_of(config) for config in configs} - {None}
+    presets = {config.get("preset") for config in configs}
+    said = [f"{epochs.copy().pop()} epochs"] if len(epochs) == 1 else []
+    said += [count(seeds[0], "seed")] if len(set(seeds)) == 1 else []
+    if presets == {"paper"}:
+        changed = not all(map(is_papers, configs))
+        said.append("the paper’s settings" + (" unless it says otherwise" if changed else ""))
+    if presets == {"default"}:
+        said.append("settings by rule")
+    return f"All with {listing(said)}." if said and len(configs) > 1 else ""
 
 
 def departures(config: Config, tasks: int, number: Published) -> list[str]:
@@ -209,7 +245,7 @@ def _setting_words(key: str, value: Any) -> str:
     """A setting and its value in a word or two.
 
     >>> _setting_words("sampling", "local"), _setting_words("beta", 0.01)
-    ('noise per example', 'beta 0.01')
+    ('local', 'beta 0.01')
     """
     if key == "epochs":
         return f"{value} epochs"

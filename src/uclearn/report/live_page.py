@@ -10,7 +10,7 @@ from uclearn.measures.capacity import (
     layers_of,
     outlook_words,
 )
-from uclearn.report.chart import Chart, accuracy_axis, draw, styled_line
+from uclearn.report.chart import Chart, Fit, Readout, accuracy_axis, captioned, draw, styled_line
 from uclearn.report.html import Html, join, paragraph, section, table, tag
 from uclearn.report.page import framed, link
 from uclearn.report.words import count, percent, points
@@ -83,7 +83,6 @@ def _accuracy(updates: Sequence[Line]) -> Html:
         for one in line["compared"]
     ]
     header = ["Update", "Old task", "Canary", "Before", "After (interval)", "Drop in points"]
-    values = [y for _, ys in courses.values() for y in ys]
     ends = ", ".join(f"{task} {percent(ys[-1])}" for task, (_, ys) in courses.items())
     chart = Chart(
         data=[styled_line(k, task, *course) for k, (task, course) in enumerate(courses.items())],
@@ -93,17 +92,19 @@ def _accuracy(updates: Sequence[Line]) -> Html:
                 "title": {"text": "update"},
                 "tickvals": [line["number"] for line in updates],
             },
-            "yaxis": accuracy_axis(min(values), max(values), title="accuracy on the canary"),
+            "yaxis": accuracy_axis("accuracy on the canary"),
             "showlegend": True,
         },
         height=360,
+        fit=Fit(percent=True),
+        readout=Readout("after update "),
     )
     numbers = table("Old tasks before and after each update", header, rows, words=[1])
-    words = paragraph(
+    words = (
         "Rejected updates left no trace in the model and have no point here; what they would have "
         "cost stands in the table."
     )
-    return join(draw(chart), words, numbers if rows else Html())
+    return join(captioned(words, draw(chart)), numbers if rows else Html())
 
 
 Course = tuple[list[int], list[float]]

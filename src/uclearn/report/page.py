@@ -8,12 +8,28 @@ from string import Template
 from uclearn.errors import UclearnError
 from uclearn.measures.capacity import forecast, outlook_words
 from uclearn.measures.statistics import Estimate
-from uclearn.report.chart import legend, slug, swatch
-from uclearn.report.groups import COLORS, Collection, Comparison, Group, comparisons
+from uclearn.report.chart import slug, swatch
+from uclearn.report.groups import (
+    COLORS,
+    Collection,
+    Comparison,
+    Group,
+    comparisons,
+    relabelled,
+)
 from uclearn.report.html import Html, join, marked, paragraph, section, tag
 from uclearn.report.labels import benchmark_name, in_sentence
-from uclearn.report.rewards import rewards_headline
+from uclearn.report.legend import legend
+from uclearn.report.rewards import (
+    alone_of,
+    final_returns,
+    final_rewards,
+    papers_of,
+    returns_headline,
+    rewards_headline,
+)
 from uclearn.report.sections.accuracy import ablations_figure, average_figure, tasks_figure
+from uclearn.report.sections.explored import explored
 from uclearn.report.sections.forgetting import matrix_figure, plane_figure
 from uclearn.report.sections.rewards import rewards_figures
 from uclearn.report.sections.tables import cost, every_run, paper_and_ours, settings_used
@@ -25,12 +41,17 @@ from uclearn.report.sections.uncertainty import (
 )
 from uclearn.report.words import count, listing, percent, points
 
+_SCRIPTS = ("page.js", "choose.js", "look.js", "tables.js", "pdf.js", "save.js")
 _MOST_BARS = 12
+_MOST_TASKS = 4
+"""Tasks of reinforcement learning whose returns are bars in the summary."""
 _MOST_IN_A_SENTENCE = 4
+_PLUS_MINUS = "±: half the 95 % interval of a mean over seeds, here and everywhere on this page."
 
 _PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
     # what completes its address, title in the contents, what makes it, whether it needs accuracies
-    ("numbers", "Paper and ours", paper_and_ours, True),
+    ("numbers", "Results", paper_and_ours, True),
+    ("explored", "Which settings matter", explored, True),
     ("returns", "Returns and rewards", rewards_figures, False),
     ("average", "Average accuracy", average_figure, True),
     ("tasks", "Task by task", tasks_figure, True),
@@ -43,9 +64,10 @@ _PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
 )
 
 
-def page(found: Collection, plotly: str) -> str:
-    """The report on all runs of `found`, with `plotly` as its drawing library."""
-    compared = comparisons(found.complete)
+def page(found: Collection, plotly: str, given: Mapping[str, str] | None = None) -> str:
+    """The report on all runs of `found`, with `plotly` as its drawing library; `given` are names
+    for labels."""
+    compared = relabelled(comparisons(found.complete), given or {})
     parts = [_parts(comparison) for comparison in compared]
     bodies = map(_comparison, compared, parts)
     return framed(
@@ -71,7 +93,7 @@ def framed(
         main=main,
         glossary=_asset(glossary),
         plotly=plotly,
-        script=_asset("page.js"),
+        script="\n".join(map(_asset, _SCRIPTS)),
     )
 
 
@@ -98,7 +120,9 @@ def _summary(compared: Sequence[Comparison]) -> Html:
     if not compared:
         body = paragraph("No run is complete yet. What there is stands below.")
     else:
-        body = tag("div", {"class": "cards"}, *(card(comparison) for comparison in compared))
+        cards = tag("div", {"class": "cards"}, *(card(comparison) for comparison in compared))
+        several = any(comparison.has_bands for comparison in compared)
+        body = join(cards, paragraph(_PLUS_MINUS) if several else Html())
     return section("summary", 2, "Summary", body)
 
 
@@ -110,8 +134,9 @@ def card(comparison: Comparison) -> Html:
         {"class": "card"},
         tag("h3", {}, marked(heading, comparison.mark)),
         tag("p", {"class": "lead"}, headline(comparison)),
-        _bars(comparison),
+        *([_bars(comparison)] if comparison.classifies else _reward_bars(comparison)),
         paragraph(" ".join([certainty(comparison), *_outlook(comparison)])),
+        *([] if comparison.classifies else [paragraph(rewards_headline(comparison))]),
     )
 
 
@@ -119,7 +144,7 @@ def headline(comparison: Comparison) -> str:
     """What each method keeps: "UCL keeps 74 %, fine-tuning 51 %."."""
     groups = _in_a_sentence(comparison)
     if not groups:
-        return rewards_headline(comparison) or "These runs hold no accuracies."
+        return returns_headline(comparison) or "These runs hold no accuracies."
     means = [group.accuracy.mean for group in groups if group.accuracy is not None]
     rounded = [percent(mean, 0) for mean in means]
     digits = 0 if len(set(rounded)) == len(rounded) else 1
@@ -184,23 +209,66 @@ def _outlook(comparison: Comparison) -> list[str]:
 
 
 def _bars(comparison: Comparison) -> Html:
+    """All if they are few; of many the best of each method."""
     groups = [group for group in comparison.compared if group.accuracy is not None]
-    bars = [_bar(group, group.accuracy) for group in groups[:_MOST_BARS] if group.accuracy]
-    if left_out := groups[_MOST_BARS:]:
-        bars.append(tag("li", {"class": "more"}, f"and {len(left_out)} more in the table below"))
+    shown = groups
+    if len(groups) > _MOST_BARS:
+        shown = [own[0] for own in comparison.by_method.values() if own[0].accuracy][:_MOST_BARS]
+    bars = [_bar(group, group.accuracy) for group in shown if group.accuracy]
+    if left_out := len(groups) - len(shown):
+        words = f"the best of each method; {left_out} more below"
+        bars.append(tag("li", {"class": "more"}, words))
     return tag("ul", {"class": "bars"}, *bars)
 
 
 def _bar(group: Group, found: Estimate) -> Html:
     spread = "" if found.half_width is None else f" ± {100 * found.half_width:.1f}"
-    style = f"--share:{100 * found.mean:.2f}%;--color:var(--series-{group.style % COLORS})"
+    return _one_bar(group, found.mean, f"{percent(found.mean)}{spread}")
+
+
+def _one_bar(group: Group, share: float, value: str) -> Html:
+    style = f"--share:{100 * share:.2f}%;--color:var(--series-{group.style % COLORS})"
     return tag(
         "li",
         {"style": style},
         tag("span", {"class": "name"}, swatch(group), group.label),
-        tag("span", {"class": "value"}, percent(found.mean), spread),
+        tag("span", {"class": "value"}, value),
         tag("span", {"class": "bar", "aria-hidden": "true"}),
     )
+
+
+def _reward_bars(comparison: Comparison) -> list[Html]:
+    """What was earned at the end: raw returns of each task, then their sums on a common scale."""
+    made = []
+    for name, found in list(final_returns(comparison).items())[:_MOST_TASKS]:
+        bars = [(group, earned, f"{earned.mean:,.0f}{_half(earned, 0)}") for group, earned in found]
+        made.append(_scaled_bars(f"{name}: return", bars))
+    if comparison.tasks > _MOST_TASKS:
+        made.append(paragraph(f"and {comparison.tasks - _MOST_TASKS} more tasks below"))
+    scale = alone_of(comparison)
+    sums = final_rewards(comparison, scale or papers_of(comparison))
+    known = [(g, e, f"{e.mean:.2f}{_half(e, 2)}") for g, e in sums if e is not None]
+    title = "Sum of rewards" + ("" if scale else ", normalised in the paper’s way")
+    if known and comparison.tasks > 1:
+        known.sort(key=lambda bar: -bar[1].mean)
+        made.append(_scaled_bars(title, known))
+    return [tag("div", {"class": "tasks"}, *made)] if made else []
+
+
+def _half(found: Estimate, digits: int) -> str:
+    return "" if found.half_width is None else f" ± {found.half_width:,.{digits}f}"
+
+
+def _scaled_bars(title: str, bars: Sequence[tuple[Group, Estimate, str]]) -> Html:
+    """Bars from 0, or from the lowest where that is below, to the highest."""
+    means = [found.mean for _, found, _ in bars]
+    low = min(0.0, *means)
+    reach = max(*means, 0.0) - low or 1.0
+    entries = [
+        _one_bar(group, (found.mean - low) / reach, value)
+        for group, found, value in bars[:_MOST_BARS]
+    ]
+    return tag("div", {}, tag("h4", {}, title), tag("ul", {"class": "bars"}, *entries))
 
 
 def _parts(comparison: Comparison) -> dict[tuple[str, str], Html]:
@@ -214,7 +282,8 @@ def _parts(comparison: Comparison) -> dict[tuple[str, str], Html]:
 
 
 def _comparison(comparison: Comparison, parts: Mapping[tuple[str, str], Html]) -> Html:
-    children = [legend(comparison, comparison.compared), *parts.values()]
+    shared = [tag("p", {"class": "shared"}, comparison.shared)] if comparison.shared else []
+    children = [*shared, legend(comparison, comparison.compared), *parts.values()]
     whole = section(slug(comparison), 2, comparison.name, *children, note=comparison.mark)
     return tag("div", {"class": "study"}, whole)
 

@@ -237,3 +237,25 @@ def rewards_headline(comparison: Comparison) -> str:
     ]
     scale = "where a fresh network alone has 1 per task" if alone else "by EWC’s range"
     return f"Reward after the last task, {scale}, summed: {listing(shown)}." if shown else ""
+
+
+def final_returns(comparison: Comparison) -> dict[str, list[tuple[Group, Estimate]]]:
+    """By task what each group earns at the end in the environment's own units, the most first."""
+    groups = [(group, runs) for group, runs in rewards_by_group(comparison) if runs]
+    if not groups:
+        return {}
+    found: dict[str, list[tuple[Group, Estimate]]] = {}
+    for task, name in enumerate(task_names(groups)):
+        own = [(g, estimate([at_the_end(run, task) for run in runs])) for g, runs in groups]
+        known = [(group, earned) for group, earned in own if earned is not None]
+        found[name] = sorted(known, key=lambda pair: -pair[1].mean)
+    return found
+
+
+def returns_headline(comparison: Comparison) -> str:
+    """Who earns most at the end, task by task, raw; empty if there is nothing."""
+    best = [
+        f"{name} {found[0][1].mean:,.0f} ({in_sentence(found[0][0].label)})"
+        for name, found in final_returns(comparison).items()
+    ]
+    return f"Highest mean return after the last task: {listing(best)}." if best else ""

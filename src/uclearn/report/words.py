@@ -30,18 +30,20 @@ def points(difference: float) -> str:
     return f"{100 * difference:+.1f}".replace("-", _MINUS)
 
 
-def interval(estimate: Estimate | None) -> str:
-    """The 95 % interval of an accuracy in percent, as far as accuracies go.
+HALF_WIDTH = "± 95 %"
+"""The head of a column of `half_width`s."""
 
-    >>> interval(Estimate(0.5, 3, 0.25)), interval(Estimate(0.9, 2, 0.25))
-    ('25.0 to 75.0', '65.0 to 100.0')
-    >>> interval(Estimate(0.5, 1, None))
-    '–'
+
+def half_width(estimate: Estimate | None) -> str:
+    """Half the width of the 95 % interval of an accuracy, in percentage points: what ± means
+    everywhere.
+
+    >>> half_width(Estimate(0.5, 3, 0.0251)), half_width(Estimate(0.5, 1, None))
+    ('± 2.5', '–')
     """
-    if estimate is None or estimate.ends is None:
+    if estimate is None or estimate.half_width is None:
         return UNKNOWN
-    low, high = estimate.ends
-    return f"{100 * max(0.0, low):.1f} to {100 * min(1.0, high):.1f}"
+    return f"± {100 * estimate.half_width:.1f}"
 
 
 def difference(estimate: Estimate | None) -> str:

@@ -52,8 +52,12 @@ def test_the_ablations_stand_beside_ucl(page: Element) -> None:
 
 
 def test_an_ablation_has_no_number_of_the_paper(tmp_path: Path) -> None:
-    wanted = config(benchmark="permuted-mnist", settings={"freeze": False, "inflate": True})
-    write_run(tmp_path / "run", wanted, matrix(5, 0.9, 0.01, 0))
-    page = made(tmp_path)
-    table = section_of(page, "permuted-mnist-5-numbers").all("table")[0]
-    assert rows(table)["●UCL, no eq. (5)"][0] == "–"
+    for freeze in (True, False):
+        settings = {"freeze": freeze, "inflate": True}
+        wanted = config(benchmark="permuted-mnist", settings=settings, tasks=10)
+        write_run(tmp_path / f"{freeze}", wanted, matrix(10, 0.9, 0.01, 0))
+    table = section_of(made(tmp_path), "permuted-mnist-10-numbers").all("table")[0]
+    heads = [th.text for th in table.all("thead")[0].all("th")]
+    paper = heads.index("Paper") - 1
+    assert rows(table)["●UCL"][paper] == "94.5 %"
+    assert rows(table)["▲UCL, no eq. (5)"][paper] == "–"

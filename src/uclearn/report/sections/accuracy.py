@@ -9,30 +9,30 @@ from uclearn.measures.accuracy import (
     Table,
     average_course,
     course,
-    extent,
     known,
-    learned_part,
     mean_course,
 )
-from uclearn.measures.statistics import estimate
 from uclearn.report.chart import (
+    BAND,
     Chart,
+    Fit,
+    Readout,
     Trace,
     accuracy_axis,
     band_and_line,
     draw,
     figure,
-    legend,
+    in_words,
     mean_line,
     panels,
-    plain,
     task_axis,
 )
 from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
+from uclearn.report.legend import legend
 from uclearn.report.settings import whole_ucl
-from uclearn.report.words import UNKNOWN, count, difference, interval, listing, percent
+from uclearn.report.words import HALF_WIDTH, UNKNOWN, count, difference, half_width, percent
 
 MOST_PANELS = 11
 """Tasks that get a panel of their own; of more, so many evenly spaced ones do."""
@@ -48,19 +48,19 @@ def average_figure(comparison: Comparison) -> Html:
     ends = [f"{in_sentence(name)} {end}" for name, *_, end in rows]
     traces: list[Trace] = []
     for group, seeds in pairs:
-        hover = [_hover(values) for values in zip(*seeds, strict=True)]
-        more = {"text": hover, "hovertemplate": f"{plain(group.label)}: %{{text}}<extra></extra>"}
+        more = {"text": [_seeds_words(values) for values in zip(*seeds, strict=True)]}
         traces += band_and_line(comparison, group, range(1, comparison.tasks + 1), seeds, more)
     chart = Chart(
         data=traces,
         label="Line chart of the average accuracy after each of "
-        f"{count(comparison.tasks, 'task')}. At the end: {listing(ends)}.",
+        f"{count(comparison.tasks, 'task')}. At the end: {in_words(ends)}.",
         layout={
             "xaxis": task_axis(comparison.tasks),
-            "yaxis": accuracy_axis(*extent(courses), title="average accuracy so far"),
-            "hovermode": "x unified",
+            "yaxis": accuracy_axis("average accuracy so far"),
         },
         height=400,
+        fit=Fit(percent=True),
+        readout=Readout("after task "),
     )
     return figure(
         comparison,
@@ -68,22 +68,23 @@ def average_figure(comparison: Comparison) -> Html:
         "Average accuracy over tasks",
         draw(chart),
         "After each task, the mean of the accuracies on all tasks learned so far. Line: mean over "
-        "seeds. Band: from the lowest seed to the highest. As Figures 3 and 7 of the paper.",
+        f"seeds.{BAND if comparison.has_bands else ''} As Figures 3 and 7 of the paper.",
         groups=groups,
-        numbers=table("Average accuracy after each task, mean over seeds", header, rows),
-        saves=True,
+        numbers=table(
+            "Average accuracy after each task, mean over seeds",
+            header,
+            rows,
+            keys=[comparison.number(group) for group in groups],
+        ),
     )
 
 
-def _hover(values: Sequence[Number]) -> str:
+def _seeds_words(values: Sequence[Number]) -> str:
+    """How far the seeds lie apart; empty for one."""
     measured = known(values)
-    found = estimate(measured)
-    if found is None:
-        return "not measured"
-    if found.ends is None:
-        return f"<b>{percent(found.mean)}</b> (one seed)"
-    spread = f"{percent(min(measured))} to {percent(max(measured))}"
-    return f"<b>{percent(found.mean)}</b> ({spread}, {count(found.count, 'seed')})"
+    if len(measured) < 2:
+        return "one seed"
+    return f"{percent(min(measured))} to {percent(max(measured))}, {count(len(measured), 'seed')}"
 
 
 def tasks_figure(comparison: Comparison) -> Html:
@@ -116,21 +117,17 @@ def shown_tasks(tasks: int) -> list[int]:
 
 def task_panels(comparison: Comparison, groups: Sequence[Group]) -> Html:
     """The accuracy on each task from its turn on, and on average; of many tasks, some."""
-    ends = extent([learned_part(matrix) for group in groups for matrix in group.matrices])
     charts = [
-        _panel(
-            comparison, groups, ends, partial(course, task=k), f"Task {k + 1}", f"on task {k + 1}"
-        )
+        _panel(comparison, groups, partial(course, task=k), f"Task {k + 1}", f"on task {k + 1}")
         for k in shown_tasks(comparison.tasks)
     ]
-    average = _panel(comparison, groups, ends, average_course, "Average so far", "on average")
+    average = _panel(comparison, groups, average_course, "Average so far", "on average")
     return panels([*charts, average])
 
 
 def _panel(
     comparison: Comparison,
     groups: Sequence[Group],
-    ends: tuple[float, float],
     read: Callable[[Table], list[Number]],
     title: str,
     where: str,
@@ -140,21 +137,20 @@ def _panel(
     for group in groups:
         seeds = [read(matrix) for matrix in group.matrices]
         trace = mean_line(comparison, group, range(1, comparison.tasks + 1), seeds, size=5)
-        trace["hovertemplate"] = (
-            f"<b>{plain(group.label)}</b><br>{where}, after task %{{x}}: %{{y:.1%}}<extra></extra>"
-        )
         traces.append(trace)
         finals.append(f"{in_sentence(group.label)} {percent(trace['y'][-1])}")
     return Chart(
         data=traces,
-        label=f"Line chart: accuracy {where}. After the last task: {listing(finals)}.",
+        label=f"Line chart: accuracy {where}. After the last task: {in_words(finals)}.",
         layout={
             "xaxis": task_axis(comparison.tasks, "", 10),
-            "yaxis": accuracy_axis(*ends) | {"nticks": 6},
+            "yaxis": accuracy_axis() | {"nticks": 6},
             "margin": {"l": 44, "r": 8, "t": 4, "b": 24},
         },
         height=190,
         title=title,
+        fit=Fit(percent=True, together=True),
+        readout=Readout(f"{where}, after task "),
     )
 
 
@@ -182,15 +178,15 @@ def _figure(comparison: Comparison, number: int, family: list[Group]) -> Html:
         [
             group.label,
             percent(group.accuracy.mean if group.accuracy else None),
+            half_width(group.accuracy),
             f"{len(group.runs)}",
-            interval(group.accuracy),
             UNKNOWN
             if complete is None or group is complete
             else difference(group.against(complete)),
         ]
         for group in family
     ]
-    header = ["", "Accuracy", "Seeds", "95 % interval", "Points against UCL (paired)"]
+    header = ["Method", "Accuracy", HALF_WIDTH, "Seeds", "Points against UCL (paired)"]
     return figure(
         comparison,
         "ablations" if number == 0 else f"ablations-{number + 1}",

@@ -11,18 +11,18 @@ from uclearn.report.chart import (
     color,
     draw,
     figure,
+    in_words,
     panels,
     plain,
     scale_bar,
     shape,
     task_axis,
 )
-from uclearn.report.groups import Comparison, Group
-from uclearn.report.html import Html, join, table
+from uclearn.report.groups import MOST_AT_FIRST, Comparison, Group
+from uclearn.report.html import Html, details, join, table, tag
 from uclearn.report.labels import in_sentence
-from uclearn.report.words import count, listing, percent
+from uclearn.report.words import count, percent
 
-_MOST_LETTERS = 21
 _MOST_WITH_NUMBERS = 10  # tasks up to which a number fits into a cell
 
 
@@ -34,28 +34,34 @@ def matrix_figure(comparison: Comparison) -> Html:
     pairs = list(zip(groups, matrices, strict=True))
     header = ["After task", *(f"on {j + 1}" for j in range(comparison.tasks))]
     numbers = [
-        table(
-            f"{group.label}: accuracy on each task after each task, mean over seeds",
-            header,
-            [[f"{i + 1}", *map(percent, row)] for i, row in enumerate(matrix)],
+        tag(
+            "div",
+            {"data-group": comparison.number(group)},
+            table(
+                f"{group.label}: accuracy on each task after each task, mean over seeds",
+                header,
+                [[f"{i + 1}", *map(percent, row)] for i, row in enumerate(matrix)],
+            ),
         )
         for group, matrix in pairs
     ]
+    maps = join(
+        scale_bar("accuracy", percent(floor, 0), percent(1, 0)),
+        panels([_panel(comparison.number(g), g, matrix, floor) for g, matrix in pairs]),
+    )
+    many = len(groups) > MOST_AT_FIRST
     return figure(
         comparison,
         "matrix",
         "Accuracy matrices",
-        join(
-            scale_bar("accuracy", percent(floor, 0), percent(1, 0)),
-            panels([_panel(group, matrix, floor) for group, matrix in pairs]),
-        ),
+        details("The matrices of those that are shown", maps) if many else maps,
         "Row: tasks learned. Column: the task it is tried on. Mean over seeds; tasks not yet "
         "learned are left blank. A column that fades downwards is a task being forgotten.",
         numbers=join(*numbers),
     )
 
 
-def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Chart:
+def _panel(key: int, group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Chart:
     tasks = list(range(1, len(matrix) + 1))
     has_numbers = len(matrix) <= _MOST_WITH_NUMBERS
     trace: Trace = {
@@ -88,6 +94,7 @@ def _panel(group: Group, matrix: Sequence[Sequence[Number]], floor: float) -> Ch
         },
         height=300,
         title=group.label,
+        key=key,
     )
 
 
@@ -103,8 +110,8 @@ def plane_figure(comparison: Comparison) -> Html:
     ]
     words = [f"{in_sentence(name)} learns {learn} and forgets {lose}" for name, learn, lose in rows]
     chart = Chart(
-        data=[trace for g in groups for trace in _points(comparison, g, _side(g, groups))],
-        label=f"Scatter chart of forgetting against learning accuracy: {listing(words)}.",
+        data=[trace for g in groups for trace in _points(comparison, g)],
+        label=f"Scatter chart of forgetting against learning accuracy: {in_words(words)}.",
         layout={
             "xaxis": {"title": {"text": "learning accuracy"}, "tickformat": PERCENT_TICKS},
             "yaxis": {
@@ -114,6 +121,7 @@ def plane_figure(comparison: Comparison) -> Html:
             },
         },
         height=380,
+        labels=True,
     )
     return figure(
         comparison,
@@ -121,43 +129,26 @@ def plane_figure(comparison: Comparison) -> Html:
         "Learning and forgetting",
         draw(chart),
         "Learning accuracy: how well each task was known right after it was learned. Forgetting: "
-        "how far the earlier tasks fell from their best. Best is the upper right corner. Large: "
-        "mean over seeds; small: each seed.",
+        "how far the earlier tasks fell from their best. Best is the upper right corner. "
+        f"{'Large: mean over seeds; small: each seed.' if comparison.has_bands else 'One seed.'}",
         groups=groups,
-        numbers=table("Learning accuracy and forgetting, means over seeds", header, rows),
-        saves=True,
+        numbers=table(
+            "Learning accuracy and forgetting, means over seeds",
+            header,
+            rows,
+            keys=[comparison.number(group) for group in groups],
+        ),
     )
 
 
-def _side(group: Group, groups: Sequence[Group]) -> str:
-    """Where a point's name stands: below if the nearest other point is above, so as not to meet."""
-    learns = [mean(one.learning_accuracies.values()) or 0.0 for one in groups]
-    forgets = [mean(one.forgettings.values()) or 0.0 for one in groups]
-    width, height = (max(max(ends) - min(ends), 1e-9) for ends in (learns, forgets))
-    places = [complex(x / width, -y / height) for x, y in zip(learns, forgets, strict=True)]
-    here = places[groups.index(group)]
-    others = [place - here for place, one in zip(places, groups, strict=True) if one is not group]
-    nearest = min(others, key=abs, default=0j)
-    return "bottom center" if nearest.imag > 0 else "top center"
-
-
-def _short(label: str) -> str:
-    """A name that fits beside a point.
-
-    >>> _short("UCL, beta 0.03, lr_sigma 0.01, tuned")
-    'UCL, beta 0.03, lr_s…'
-    """
-    return label if len(label) <= _MOST_LETTERS else f"{label[: _MOST_LETTERS - 1]}…"
-
-
-def _points(comparison: Comparison, group: Group, side: str) -> list[Trace]:
+def _points(comparison: Comparison, group: Group) -> list[Trace]:
     seeds = [seed for seed in group.forgettings if seed in group.learning_accuracies]
     marker = {"color": color(group.style), "symbol": shape(group.style)[0]}
     name = f"<b>{plain(group.label)}</b>"
     values = "learns %{x:.1%}<br>forgets %{y:.1%}<extra></extra>"
     common: Trace = {
         "type": "scatter",
-        "meta": comparison.groups.index(group),
+        "meta": comparison.number(group),
         "name": plain(group.label),
     }
     each = common | {
@@ -170,13 +161,11 @@ def _points(comparison: Comparison, group: Group, side: str) -> list[Trace]:
         "showlegend": False,
     }
     centre = common | {
-        "mode": "markers+text",
+        "mode": "markers",
         "x": [mean(each["x"])],
         "y": [mean(each["y"])],
-        "text": [plain(_short(group.label))],
-        "textposition": side,
-        "textfont": {"color": color(group.style)},
         "cliponaxis": False,
+        "ids": [plain(group.label)],
         "marker": marker | {"size": 14},
         "hovertemplate": f"{name}, mean of {count(len(seeds), 'seed')}<br>{values}",
     }

@@ -6,8 +6,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from uclearn.measures.statistics import Estimate
-from uclearn.report.chart import Chart, Layout, Trace, band_and_line, draw, figure, panels, plain
+from uclearn.measures.statistics import Estimate, estimate
+from uclearn.report.chart import (
+    BAND,
+    Chart,
+    Fit,
+    Layout,
+    Readout,
+    Trace,
+    band_and_line,
+    draw,
+    figure,
+    in_words,
+    panels,
+)
 from uclearn.report.groups import Comparison, Group
 from uclearn.report.html import Html, join, table
 from uclearn.report.labels import in_sentence
@@ -24,12 +36,18 @@ from uclearn.report.rewards import (
     task_names,
     when_learned,
 )
-from uclearn.report.words import UNKNOWN, count, listing
+from uclearn.report.words import UNKNOWN, count, reward_spread
 
-_LINES = (
-    "Line: mean over seeds. Band: from the lowest seed to the highest. Dotted lines: the next task "
-    "begins."
-)
+_MOST_MARKERS = 8
+"""On a line of many evaluations."""
+
+
+def _lines(comparison: Comparison) -> str:
+    """What is drawn, as far as it is."""
+    band = f"mean over seeds.{BAND}" if comparison.has_bands else "the only seed."
+    return f"Line: {band}" + (
+        " Dotted lines: the next task begins." if comparison.tasks > 1 else ""
+    )
 
 
 def rewards_figures(comparison: Comparison) -> Html:
@@ -54,7 +72,7 @@ def _by_alone(comparison: Comparison, groups: Groups, measured_by: Yardstick) ->
         "cumulative",
         "Cumulative reward",
         f"The rewards of all tasks met so far, added up. On each task {measured_by.words} Less "
-        f"than 0 and more than 1 can occur. {_LINES}",
+        f"than 0 and more than 1 can occur. {_lines(comparison)}",
     )
 
 
@@ -66,9 +84,9 @@ def _papers_way(comparison: Comparison, groups: Groups) -> Html:
         measured_by,
         "cumulative-paper",
         "Cumulative reward, normalised in the paper’s way",
-        "The rewards of all tasks met so far, each measured by one method’s own range, added up. "
-        f"{measured_by.words} On a task where that range is narrow, others reach many times 1, and "
-        f"the sum is mostly that task’s. {_LINES} As Figure 8 of the paper.",
+        f"The rewards of all tasks met so far, added up. {measured_by.words} On a task where that "
+        "range is narrow, others reach many times 1, and the sum is mostly that task’s. "
+        f"{_lines(comparison)} As Figure 8 of the paper.",
     )
 
 
@@ -84,17 +102,19 @@ def _cumulative(
     for group, runs in groups:
         courses = list(cumulative_by_seed(runs, measured_by.ranges).values())
         if courses:
-            traces += _band_and_line(comparison, group, runs[0].steps, courses, ".2f")
+            traces += _band_and_line(comparison, group, runs[0].steps, courses, 2)
     found = final_rewards(comparison, measured_by)
     ends = [f"{in_sentence(group.label)} {e.mean:.2f}" for group, e in found if e is not None]
     chart = Chart(
         data=traces,
-        label=f"Line chart of the {title[0].lower()}{title[1:]}. At the end: {listing(ends)}.",
+        label=f"Line chart of the {title[0].lower()}{title[1:]}. At the end: {in_words(ends)}.",
         layout=_axes(groups, "sum of normalised rewards"),
         height=380,
+        fit=Fit(),
+        readout=Readout("after ", " steps", percent=False, digits=2),
     )
-    rows = [[group.label, *_spread(e), str(len(group.runs))] for group, e in found]
-    header = ["Method", "After the last task", "95 % interval", "Seeds"]
+    rows = [[group.label, reward_spread(e), str(len(group.runs))] for group, e in found]
+    header = ["Method", "After the last task (± half the 95 % interval)", "Seeds"]
     return figure(
         comparison,
         name,
@@ -102,16 +122,8 @@ def _cumulative(
         draw(chart),
         caption,
         groups=comparison.compared,
-        numbers=table(title, header, rows),
-        saves=True,
+        numbers=table(title, header, rows, keys=[comparison.number(group) for group, _ in found]),
     )
-
-
-def _spread(found: Estimate | None) -> list[str]:
-    if found is None:
-        return [UNKNOWN, UNKNOWN]
-    interval = " to ".join(f"{end:.2f}" for end in found.ends or ())
-    return [f"{found.mean:.2f}", interval or UNKNOWN]
 
 
 def _per_task(comparison: Comparison, groups: Groups, alone: Yardstick | None) -> Html:
@@ -130,9 +142,9 @@ def _per_task(comparison: Comparison, groups: Groups, alone: Yardstick | None) -
         "Return of each task",
         panels(charts),
         "The mean return of each task’s episodes, in its own units, while it and later ones are "
-        "learned, mean over seeds and their range: a line that falls after its task is forgetting. "
-        f"Evaluated with mean weights and the most likely actions.{measured} Figure 9 of the paper "
-        "shows the same by EWC’s range.",
+        "learned: a line that falls after its task is forgetting. Evaluated with mean weights and "
+        f"the most likely actions. {_lines(comparison)}{measured} Figure 9 of the paper shows the "
+        "same by EWC’s range.",
         groups=comparison.compared,
     )
 
@@ -148,36 +160,59 @@ def _panel(
         seen = [k for k, returns in enumerate(runs[0].returns) if len(returns) > task]
         courses = [[run.returns[k][task] for k in seen] for run in runs]
         steps = [runs[0].steps[k] for k in seen]
-        traces += _band_and_line(comparison, group, steps, courses, ".0f")
+        traces += _band_and_line(comparison, group, steps, courses, 0)
         ends.append(f"{in_sentence(group.label)} {fmean(course[-1] for course in courses):.0f}")
     layout = _axes(groups, "") | {"margin": {"l": 48, "r": 8, "t": 4, "b": 24}}
-    if alone is not None:
-        levels = list(alone.ranges[task])
-        shown = [value for trace in traces for value in trace["y"] if value is not None]
-        low, high = min([*shown, *levels]), max([*shown, *levels])
-        pad = 0.05 * (high - low or 1.0)
-        layout["yaxis"] = {"range": [low - pad, high + pad]}
-        layout["shapes"] += [_level(value) for value in levels]
-    label = f"Line chart: return of {title}. At the end: {listing(ends)}."
-    return Chart(data=traces, label=label, layout=layout, height=200, title=title)
+    levels = [] if alone is None else list(alone.ranges[task])
+    layout["shapes"] += [_level(value) for value in levels]
+    return Chart(
+        data=traces,
+        label=f"Line chart: return of {title}. At the end: {in_words(ends)}.",
+        layout=layout,
+        height=200,
+        title=title,
+        fit=Fit(levels=levels),
+        readout=Readout(f"{title}, after ", " steps", percent=False, digits=0),
+    )
 
 
 def _returns(comparison: Comparison, groups: Groups) -> Html:
     """The raw numbers, which need no yardstick: right after each task, and at the end."""
     names = task_names(groups)
-    rows = []
+    rows, keys = [], []
     for group, runs in groups:
         for when, pick in (("when learned", when_learned), ("at the end", at_the_end)):
-            means = [fmean(pick(run, task) for run in runs) for task in range(len(names))]
-            rows.append([f"{group.label}, {when}", *(f"{value:.0f}" for value in means)])
-    rows += reference_rows(alone_of(comparison))
+            found = [estimate([pick(run, task) for run in runs]) for task in range(len(names))]
+            rows.append([f"{group.label}, {when}", *map(_return_words, found)])
+            keys.append(comparison.number(group))
+    references = reference_rows(alone_of(comparison))
+    counts = {len(runs) for _, runs in groups}
+    over = count(counts.pop(), "seed") if len(counts) == 1 else "the seeds of each"
+    spread = ", ± half the 95 % interval" if comparison.has_bands else ""
     return figure(
         comparison,
         "returns",
         "Returns in the environments’ own units",
-        table("Mean return of an episode", ["", *names], rows),
-        f"Mean over episodes and {count(len(comparison.groups[0].runs), 'seed')}.",
+        table(
+            f"Mean return of an episode{spread}",
+            ["Method", *names],
+            [*rows, *references],
+            keys=[*keys, *[-1] * len(references)],
+        ),
+        f"Mean over episodes and {over}.",
     )
+
+
+def _return_words(found: Estimate | None) -> str:
+    """A return with half the width of its interval.
+
+    >>> _return_words(Estimate(1234.4, 3, 98.7))
+    '1,234 ± 99'
+    """
+    if found is None:
+        return UNKNOWN
+    half = "" if found.half_width is None else f" ± {found.half_width:,.0f}"
+    return f"{found.mean:,.0f}{half}"
 
 
 def _band_and_line(
@@ -185,11 +220,12 @@ def _band_and_line(
     group: Group,
     steps: Sequence[int],
     seeds: Sequence[Sequence[float]],
-    digits: str,
+    digits: int,
 ) -> list[Trace]:
-    hover = f"<b>{plain(group.label)}</b><br>%{{x:,}} steps: %{{y:{digits}}}<extra></extra>"
-    more = {"mode": "lines", "hovertemplate": hover}
-    return band_and_line(comparison, group, steps, seeds, more)
+    ends = [f"{min(now):.{digits}f} to {max(now):.{digits}f}" for now in zip(*seeds, strict=True)]
+    made = band_and_line(comparison, group, steps, seeds, {"text": ends} if len(seeds) > 1 else {})
+    made[-1]["marker"] |= {"size": 6, "maxdisplayed": _MOST_MARKERS}
+    return made
 
 
 def _level(value: float) -> dict[str, object]:
@@ -220,4 +256,5 @@ def _axes(groups: Groups, title: str) -> Layout:
         for end in longest.boundaries()[:-1]
     ]
     y = {"title": {"text": title}} if title else {}
-    return {"xaxis": {"title": {"text": "steps"} if title else {}}, "yaxis": y, "shapes": borders}
+    x = {"title": {"text": "steps"} if title else {}, "range": [0, 1.01 * longest.steps[-1]]}
+    return {"xaxis": x, "yaxis": y, "shapes": borders}

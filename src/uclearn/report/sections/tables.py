@@ -8,11 +8,14 @@ from collections.abc import Mapping, Sequence
 
 from uclearn.measures.accuracy import known, mean
 from uclearn.paper.numbers import PARAMETERS, Published, published
-from uclearn.report.chart import section_of, swatch
+from uclearn.report.chart import in_words, named, section_of
 from uclearn.report.groups import Collection, Comparison, Group, tasks_done
 from uclearn.report.html import (
+    Attributes,
     Html,
+    column,
     details,
+    filled_columns,
     join,
     mark,
     marked,
@@ -34,17 +37,19 @@ from uclearn.report.settings import (
     Config,
     benchmark_of,
     changed_in,
+    data_of,
     flatten,
     method_of,
     seed_of,
     source_of,
 )
 from uclearn.report.words import (
+    HALF_WIDTH,
     UNKNOWN,
     count,
     difference,
     duration,
-    interval,
+    half_width,
     listing,
     memory,
     percent,
@@ -53,55 +58,99 @@ from uclearn.storage.records import Run
 
 
 def paper_and_ours(comparison: Comparison) -> Html:
-    """The paper's numbers and ours: for each group a row of numbers, and one with its command."""
+    """Our numbers, and the paper's where they are of the same experiment: for each group a row of
+    numbers, and one with its command; commands that made several stand below the table."""
     name = comparison.reference.label
-    header = ["Method", "Paper", "Ours", "Seeds", "95 % interval", "Points against reference"]
-    head = tag("tr", {}, *(tag("th", {"scope": "col", "class": "number"}, h) for h in header))
-    bodies = [_body(comparison, group) for group in comparison.groups]
-    caption = (
-        f"Average accuracy after {count(comparison.tasks, 'task')}: the paper’s number and ours"
-    )
+    numbers = [comparable(comparison, group) for group in comparison.groups]
+    made_by = [commands(group) for group in comparison.groups]
+    below = 2 * len({tuple(own) for own in made_by}) <= len(made_by)
+    rows = [
+        [_ours(comparison, group, found), *_cells(comparison, group, found)]
+        for group, found in zip(comparison.groups, numbers, strict=True)
+    ]
+    header = ["Average accuracy", HALF_WIDTH, "Points against reference", "Paper", "Seeds"]
+    kept = [k - 1 for k in filled_columns([["", *row] for row in rows]) if k]
+    title = "The paper’s numbers and ours" if any(numbers) else "Results"
+    head = tag("tr", {}, column("Method", "word"), *(column(header[k], "number") for k in kept))
+    bodies = [
+        _body(comparison, group, [row[k] for k in kept], () if below else own)
+        for group, row, own in zip(comparison.groups, rows, made_by, strict=True)
+    ]
+    caption = f"Average accuracy after {count(comparison.tasks, 'task')}"
     return section_of(
         comparison,
         "numbers",
-        "The paper’s numbers and ours",
+        title,
         scrolling(
             f"{caption}, {comparison.mark}" if comparison.mark else caption,
             tag("thead", {}, head),
             *bodies,
         ),
+        _commands_below(comparison, made_by) if below else Html(),
         paragraph(
-            f"The reference is {name}. Interval: Student’s t over seeds. Points against reference: "
-            "percentage points more or less than it, seed by seed, with their own 95 % t interval; "
-            "if that includes 0, the difference may be chance. One seed gives no interval."
+            f"The reference is {name}. ±: half the 95 % interval of the mean (Student’s t over "
+            "seeds), in points. Points against reference: percentage points more or less than it, "
+            "seed by seed, with their own 95 % t interval; if that includes 0, the difference may "
+            "be chance. One seed gives no interval."
         ),
-        _sources(comparison),
+        _sources(comparison) if any(numbers) else Html(),
     )
 
 
-def _body(comparison: Comparison, group: Group) -> Html:
-    # what lacks a term is not the method whose number the paper gives
-    found = None if group.is_ablation else published(comparison.benchmark, group.method)
-    against = None if group is comparison.reference else group.against(comparison.reference)
-    cells = [
+def comparable(comparison: Comparison, group: Group) -> Published | None:
+    """The paper's number, where it is of as many tasks, judged by test data and of the same method:
+    what lacks a term is not that."""
+    found = published(comparison.benchmark, group.method)
+    if found is None or group.is_ablation or comparison.tasks != found.tasks:
+        return None
+    return None if data_of(group.config).get("judge") == "validation" else found
+
+
+def _cells(comparison: Comparison, group: Group, found: Published | None) -> list[str]:
+    is_reference = group is comparison.reference
+    return [
+        half_width(group.accuracy),
+        "reference" if is_reference else difference(group.against(comparison.reference)),
         percent(found.accuracy) if found else UNKNOWN,
-        _ours(comparison, group, found),
         f"{len(group.runs)}",
-        interval(group.accuracy),
-        "reference" if group is comparison.reference else difference(against),
     ]
+
+
+def _body(
+    comparison: Comparison, group: Group, cells: Sequence[str], made_by: Sequence[str]
+) -> Html:
+    several = len(comparison.by_method.get(group.method, ())) > 1
     # the command has a row of its own, under the numbers it makes
-    name = tag("th", {"scope": "rowgroup", "rowspan": 2}, swatch(group), group.label)
+    span: Attributes = {"rowspan": 2} if made_by else {}
+    name = tag("th", {"scope": "rowgroup", **span}, named(group, mark_papers=several))
     numbers = [tag("td", {"class": "number"}, cell) for cell in cells]
-    made_by = [tag("code", {}, command) for command in commands(group)]
-    command = tag("td", {"class": "command", "colspan": len(cells)}, *made_by)
-    return tag("tbody", {"class": "pair"}, tag("tr", {}, name, *numbers), tag("tr", {}, command))
+    rows = [tag("tr", {}, name, *numbers)]
+    if made_by:
+        typed = [tag("code", {}, command) for command in made_by]
+        rows.append(tag("tr", {}, tag("td", {"class": "command", "colspan": len(cells)}, *typed)))
+    return tag("tbody", {"class": "pair", "data-group": comparison.number(group)}, *rows)
+
+
+def _commands_below(comparison: Comparison, made_by: Sequence[Sequence[str]]) -> Html:
+    """Each command once, with what it made."""
+    found: dict[str, list[str]] = {}
+    for group, own in zip(comparison.groups, made_by, strict=True):
+        for command in own:
+            found.setdefault(command, []).append(group.label)
+    if len(found) == 1:
+        return tag("div", {"class": "command"}, "All made by", tag("code", {}, *found))
+    entries = [
+        tag("li", {}, tag("code", {}, command), in_words(labels))
+        for command, labels in found.items()
+    ]
+    inner = tag("ul", {"class": "command"}, *entries)
+    return details(f"The {len(found)} commands that made them", inner)
 
 
 def _ours(comparison: Comparison, group: Group, found: Published | None) -> Html:
     number = percent(group.accuracy.mean if group.accuracy else None)
     config = group.runs[0].config
-    differs = departures(config, comparison.tasks, found) if found else comparison.marks
+    differs = departures(config, comparison.tasks, found) if found else ()
     return join(tag("b", {}, number), *map(mark, differs))
 
 
@@ -109,12 +158,10 @@ def _sources(comparison: Comparison) -> Html:
     entries = []
     for method in dict.fromkeys(group.method for group in comparison.groups):
         found = published(comparison.benchmark, method)
-        if found is not None:
+        if found is not None and found.tasks == comparison.tasks:
             words = f"; {found.words}" if found.words else ""
             text = f"{method_name(method)}, {percent(found.accuracy)}: {found.source}{words}."
             entries.append(tag("li", {}, text))
-    if not entries:
-        return paragraph("The paper has no number for this benchmark.")
     return tag(
         "div",
         {"class": "sources"},
@@ -154,7 +201,7 @@ def _parameters(comparison: Comparison) -> Html:
     plain = next((number for group, number in pairs if group.method == "finetuning"), None)
     rows = [
         [
-            _name(group),
+            named(group, mark_papers=False),
             _bar(f"{number:,}", number, kept),
             UNKNOWN if plain is None else f"{number / plain:.2f} ×",
             f"{paper[group.method]}K" if group.method in paper else UNKNOWN,
@@ -162,7 +209,8 @@ def _parameters(comparison: Comparison) -> Html:
         for group, number in pairs
     ]
     header = ["Method", "Kept", "Of the plain network", "Paper, Table 1"]
-    return table("Parameters kept in order to learn the next task", header, rows)
+    caption = "Parameters kept in order to learn the next task"
+    return table(caption, header, rows, keys=_keys(comparison))
 
 
 def _time_and_memory(comparison: Comparison) -> Html:
@@ -173,7 +221,7 @@ def _time_and_memory(comparison: Comparison) -> Html:
     ]
     rows = [
         [
-            _name(group),
+            named(group, mark_papers=False),
             _bar(duration(time), time, seconds),
             duration(time / max(comparison.tasks, 1)),
             UNKNOWN if peak is None else _bar(memory(peak), peak, known(peaks)),
@@ -181,11 +229,12 @@ def _time_and_memory(comparison: Comparison) -> Html:
         for group, time, peak in zip(comparison.groups, seconds, peaks, strict=True)
     ]
     header = ["Method", "Time per run", "Per task", "Peak memory"]
-    return table("Time (mean over seeds) and memory (largest of the seeds)", header, rows)
+    caption = "Time (mean over seeds) and memory (largest of the seeds)"
+    return table(caption, header, rows, keys=_keys(comparison))
 
 
-def _name(group: Group) -> Html:
-    return join(swatch(group), group.label)
+def _keys(comparison: Comparison) -> list[int]:
+    return [comparison.number(group) for group in comparison.groups]
 
 
 def _bar(text: str, value: float, others: Sequence[float]) -> Html:
@@ -221,21 +270,32 @@ def _machine(machine: dict[str, str | int | None]) -> str:
 
 
 def settings_used(comparison: Comparison) -> Html:
-    """What differs between the groups, and all settings of each; closed at first."""
-    flat = [flatten(group.config) for group in comparison.groups]
-    shared = [key for key in differing_keys(flat) if all(key in one for one in flat)]
-    names = [group.label for group in comparison.groups]
-    parts = []
-    if shared:
-        rows = [[key, *(value_words(one[key]) for one in flat)] for key in shared]
-        caption = "Settings that all have, with different values"
-        parts.append(details(caption, table(caption, ["Setting", *names], rows)))
-    for name, one in zip(names, flat, strict=True):
-        rows = [[key, value_words(value) or UNKNOWN] for key, value in one.items()]
-        caption = f"All settings of {name}"
-        parts.append(details(caption, table(caption, ["Setting", "Value"], rows, words=[1])))
+    """For each method what differs between its groups, and what they all share; closed at first."""
+    methods: dict[str, list[Group]] = {}
+    for group in comparison.groups:
+        methods.setdefault(group.method, []).append(group)
+    parts = [_settings_of(comparison, name, own) for name, own in methods.items()]
     whole = section_of(comparison, "settings", "Settings", *parts)
     return tag("div", {"class": "screen-only"}, whole)
+
+
+def _settings_of(comparison: Comparison, method: str, groups: Sequence[Group]) -> Html:
+    flat = [flatten(group.config) for group in groups]
+    differing = differing_keys(flat)
+    shared = {key: value for key, value in flat[0].items() if key not in differing}
+    name = method_name(method)
+    both = f"What all {len(groups)} settings of {name} share" if differing else f"All of {name}"
+    rows = [[key, value_words(value) or UNKNOWN] for key, value in shared.items()]
+    parts = [table(both, ["Setting", "Value"], rows, words=[1])]
+    if differing:
+        rows = [
+            [group.label, *(value_words(one[key]) if key in one else UNKNOWN for key in differing)]
+            for group, one in zip(groups, flat, strict=True)
+        ]
+        keys = [comparison.number(group) for group in groups]
+        caption = f"In what the settings of {name} differ"
+        parts.insert(0, table(caption, ["Group", *differing], rows, keys=keys))
+    return details(f"Settings of {name}", *parts)
 
 
 def every_run(found: Collection) -> Html:

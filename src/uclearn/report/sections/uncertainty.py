@@ -44,7 +44,18 @@ def uncertainty(comparison: Comparison) -> Html:
     if not told:
         return Html()
     (shown, histories), *others = told
-    closed = [details(f"The same for {group.label}", _one(group, own)) for group, own in others]
+    others.sort(key=lambda pair: comparison.number(pair[0]) not in comparison.first_numbers)
+    closed = [
+        tag(
+            "div",
+            {"data-group": comparison.number(group)},
+            details(f"The same for {group.label}", _one(group, own)),
+        )
+        for group, own in others[:_MOST_OTHERS]
+    ]
+    if len(others) > _MOST_OTHERS:
+        left = len(others) - _MOST_OTHERS
+        closed.append(paragraph(f"Not drawn: {left} more. Make a report of their folders alone."))
     title = f"Certain and free nodes: {shown.label}"
     return section_of(comparison, "uncertainty", title, _one(shown, histories), *closed)
 
@@ -67,6 +78,7 @@ def _one(group: Group, seeds: dict[int, list[Layer]]) -> Html:
     )
 
 
+_MOST_OTHERS = 11  # groups beside the reference: all nodes of many would make a heavy page
 _MOST_ROWS = 200  # nodes of a layer that the map shows
 _DEEPEST = 2.0  # powers of two of a node's strength at which its colour is full
 
