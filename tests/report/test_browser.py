@@ -1,7 +1,6 @@
 """The page in a real browser: drawn, silent, alone, and usable by mouse, keyboard and printer."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
 from tests.report import browser as own
-from tests.report.browser import command, js, scroll_through, surroundings, wait
+from tests.report.browser import js, scroll_through, surroundings, wait
 from uclearn.report.groups import COLORS
 
 pytestmark = [
@@ -19,13 +18,6 @@ pytestmark = [
 ]
 
 AVERAGE = "permuted-digits-5-average"
-
-
-@pytest.fixture(scope="module")
-def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chrome]:
-    """The browser, for tests that load the page themselves."""
-    with own.browser(tmp_path_factory.mktemp("profile")) as driver:
-        yield driver
 
 
 @pytest.fixture
@@ -90,16 +82,25 @@ def test_a_request_would_be_refused(driver: Chrome) -> None:
     wait(lambda: "Content Security Policy" in " ".join(own.console(driver)))
 
 
-def test_hovering_over_a_line_shows_the_value(driver: Chrome) -> None:
+def test_pointing_at_a_chart_tells_the_nearest_and_the_others_best_first(driver: Chrome) -> None:
     chart = chart_of(driver, AVERAGE)
     # the third trace is UCL's line: its band has two edges
     points = chart.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace:nth-child(3) .point")
     assert len(points) == 5
-    values = js(driver, "return arguments[0].data[2].y", chart)
-    said = hover(driver, points[2], AVERAGE)
-    assert f"UCL: {100 * values[2]:.1f} %" in said
-    assert "3 seeds" in said
-    assert "EWC: " in said
+    values = js(driver, "return arguments[0].data.filter((t) => t.name).map((t) => t.y[2])", chart)
+    ActionChains(driver).move_to_element(points[2]).perform()
+    says = f"[aria-labelledby='{AVERAGE}'] .readout[data-says]"
+    (readout,) = wait(lambda: driver.find_elements(By.CSS_SELECTOR, says))
+    names = ("UCL", "EWC", "Fine-tuning")
+    told = [f"{name} {100 * value:.1f} %" for name, value in zip(names, values, strict=True)]
+    said = readout.text.replace("\xa0", " ")
+    assert said.startswith(f"after task 3: {told[0]} (")  # and how far its seeds lie apart
+    assert "3 seeds)" in said
+    assert said.index(told[0]) < said.index(told[1]) < said.index(told[2])
+    assert readout.find_element(By.TAG_NAME, "b").text.replace("\xa0", " ").startswith(told[0])
+    # it stands below the chart, not on it
+    assert readout.rect["y"] >= chart.rect["y"] + chart.rect["height"]
+    assert chart.find_elements(By.CSS_SELECTOR, ".hoverlayer text") == []
 
 
 def test_hovering_over_a_matrix_shows_the_accuracy(driver: Chrome) -> None:
@@ -200,7 +201,7 @@ def test_everything_can_be_reached_and_used_by_keyboard(window: Chrome, report: 
     assert reached[0][:2] == ["A", "skip"]
     assert all(outline for *_, outline, at_end in reached if not at_end), "focus can be seen"
     kinds = {(tag, name or identity) for tag, name, identity, *_ in reached}
-    assert {("BUTTON", "theme"), ("BUTTON", "save"), ("DIV", "scroll"), ("SUMMARY", "")} <= kinds
+    assert {("BUTTON", "theme"), ("BUTTON", "sort"), ("DIV", "scroll"), ("SUMMARY", "")} <= kinds
     tables = js(window, "return document.querySelectorAll('.scroll').length")
     closed = js(window, "return document.querySelectorAll('details:not([open]) .scroll').length")
     assert sum(name == "scroll" for _, name, *_ in reached) == tables - closed
@@ -265,13 +266,3 @@ def test_it_prints_in_light_with_every_chart_within_the_paper(driver: Chrome) ->
             chart,
         )
     )
-
-
-def test_a_chart_can_be_saved_as_a_picture(driver: Chrome, tmp_path: Path) -> None:
-    chart_of(driver, AVERAGE)
-    command(driver, "Browser.setDownloadBehavior", behavior="allow", downloadPath=str(tmp_path))
-    button = driver.find_element(By.CSS_SELECTOR, f"[aria-labelledby='{AVERAGE}'] .save")
-    button.send_keys(Keys.ENTER)
-    picture = tmp_path / f"{AVERAGE}.svg"
-    wait(picture.exists)
-    assert "UCL" in picture.read_text(encoding="utf-8")  # with a legend of its own

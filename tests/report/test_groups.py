@@ -13,6 +13,7 @@ from uclearn.report.chart import color, dash, shape
 from uclearn.report.groups import (
     MOST_AT_FIRST,
     Comparison,
+    check_labels,
     collect,
     comparisons,
     relabelled,
@@ -138,7 +139,7 @@ def test_labels_can_be_given(tmp_path: Path) -> None:
     (named,) = relabelled(found, {"UCL": "Ours"})
     assert [group.label for group in named.groups] == ["EWC", "Ours"]
     with pytest.raises(SettingError, match=r"no label 'UCLL'\. Did you mean 'UCL'"):
-        relabelled(found, {"UCLL": "Ours"})
+        check_labels(found, ["UCLL"])
     with pytest.raises(SettingError, match=r"`label` must tell apart .* got 'EWC' twice"):
         relabelled(found, {"UCL": "EWC"})
 

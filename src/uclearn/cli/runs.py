@@ -172,12 +172,23 @@ def report(
         typer.Option(
             "--out",
             "-o",
-            metavar="FILE",
-            help="The page to write; a name in .md: tables in Markdown, a section for each folder.",
+            metavar="PLACE",
+            help="page.html: one page that works offline; tables.md: Markdown, a section for each "
+            "folder; a name without an ending, as paper: a folder with every figure as PDF and SVG "
+            "and every table as LaTeX and CSV.",
         ),
     ] = Path("report.html"),
+    label: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="OLD=NEW",
+            help="Another name for what the report calls OLD, as 'UCL, beta 0.03=Ours'; may be "
+            "repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> None:
-    """Draw everything there is into one HTML page that works offline."""
+    """Draw everything there is into one HTML page that works offline, or into files for a paper."""
     from uclearn.storage.records import find_runs
 
     chosen = folders or [options.DEFAULT_OUT]
@@ -191,5 +202,15 @@ def report(
             f"The report needs a package that is not installed ({error.name}): pip install "
             "'uclearn[report]'."
         ) from error
-    write_report(chosen, out)
+    write_report(chosen, out, dict(map(_renaming, label or ())))
     typer.echo(f"Written to {out}.")
+
+
+def _renaming(text: str) -> tuple[str, str]:
+    old, _, new = (part.strip() for part in text.rpartition("="))
+    if not old or not new:
+        raise SettingError(
+            f"`--label` must be OLD=NEW, as 'UCL, beta 0.03=Ours', got {text!r}. OLD is the name "
+            "that the report gives without it."
+        )
+    return old, new

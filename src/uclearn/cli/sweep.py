@@ -98,7 +98,8 @@ def sweep(
         overrides=chosen,
     )
     results = launch.results([launch.job(each) for one in tried for each in one.configs])
-    _show(tuning.judge(tried, results), launch.mode, f"{method} on {benchmark}")
+    judged = tuning.judge(tried, results)
+    _show(judged, launch.mode, f"{method} on {benchmark}", searching.seeds)
     leave(results)
 
 
@@ -110,7 +111,7 @@ def first_tasks(benchmark: Named) -> int:
     return min(FIRST_TASKS, described(benchmark).tasks)
 
 
-def _show(judged: list[Judged], mode: options.Mode, title: str) -> None:
+def _show(judged: list[Judged], mode: options.Mode, title: str, seeds: int) -> None:
     if mode == "json":
         print_json({"event": "candidate", **each._asdict()} for each in judged)
     if mode != "live":
@@ -123,9 +124,18 @@ def _show(judged: list[Judged], mode: options.Mode, title: str) -> None:
         for each in judged
     )
     print_table(columns, rows, title=f"{title}, judged by validation data", right=columns)
-    if judged[0].accuracy is not None:
-        best = " ".join(f"--set {key}={value}" for key, value in judged[0].values.items())
-        Console().print(f"Best: [bold]{best}[/bold]", soft_wrap=True)
+    level = [
+        " ".join(f"--set {key}={value}" for key, value in each.values.items())
+        for each in judged
+        if each.level
+    ]
+    if len(level) == 1:
+        Console().print(f"Best: [bold]{level[0]}[/bold]", soft_wrap=True)
+    elif level:
+        words = "cannot be told apart by these seeds" if seeds > 1 else "differ by less than 0.1 %"
+        Console().print(f"Level at the top, {len(level)} that {words}:", soft_wrap=True)
+        for each_level in level:
+            Console().print(f"  [bold]{each_level}[/bold]", soft_wrap=True)
 
 
 def percent(share: float | None, unknown: str = "-") -> str:

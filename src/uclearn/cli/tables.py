@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean, stdev
+from statistics import fmean
 
 from rich import box
 from rich.table import Table
 
+from uclearn.measures.statistics import estimate
 from uclearn.paper.numbers import published
 from uclearn.report.labels import departures
 from uclearn.report.rewards import (
@@ -19,6 +20,8 @@ from uclearn.report.rewards import (
     reference_rows,
     rewards_of,
 )
+from uclearn.report.words import reward_spread
+from uclearn.report.words import spread as spread_words
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import Result
 from uclearn.storage.records import Summary
@@ -55,16 +58,13 @@ def results_table(results: Sequence[Result], title: str = "") -> Table:
     return table
 
 
-def spread(values: Sequence[float], digits: int = 1) -> str:
-    """In percent: the mean, and with several values their standard deviation.
+def spread(values: Sequence[float]) -> str:
+    """In percent: the mean, and with several values half its 95 % interval.
 
     >>> spread([0.5]), spread([0.5, 0.6])
-    ('50.0', '55.0 ± 7.1')
+    ('50.0', '55.0 ± 63.5')
     """
-    if not values:
-        return "-"
-    mean = f"{100 * fmean(values):.{digits}f}"
-    return mean if len(values) < 2 else f"{mean} ± {100 * stdev(values):.{digits}f}"
+    return spread_words(estimate(values)) if values else "-"
 
 
 def _groups(results: Sequence[Result]) -> list[Group]:
@@ -96,7 +96,7 @@ def _printed(group: Group) -> str:
     """The paper's number; a star where ours may not stand beside it."""
     config = group[0].config
     number = published(config.benchmark, config.method)
-    if number is None or number.accuracy is None:
+    if number is None or number.accuracy is None or number.tasks != config.task_count():
         return ""
     star = "*" if departures(config.document(), config.task_count(), number) else ""
     return f"{100 * number.accuracy:.1f}{star}"
@@ -127,7 +127,7 @@ def _caption(groups: Sequence[Group], common: set[str], shows_paper: bool) -> st
     ]
     seeds = max(len(group) for group in groups)
     if seeds > 1:
-        lines.append(f"{seeds} seeds, mean ± standard deviation")
+        lines.append(f"{seeds} seeds, mean ± half the 95 % interval")
     if common:
         lines.append(f"all with {', '.join(sorted(common))}")
     if any(group[0].config.scale is not None for group in groups):
@@ -165,6 +165,8 @@ def rewards_table(results: Sequence[Result], title: str = "") -> Table:
     elif tasks > 1:
         said.append("sum: not known, since no fresh network has learned each task alone (yet)")
     said.append(f"paper's: the same in the paper's way. {papers.words}")
+    if max(len(group) for group in _groups(shown)) > 1:
+        said.append("mean ± half the 95 % interval, over seeds")
     table.caption, table.caption_justify = "\n".join(said), "left"
     return table
 
@@ -185,7 +187,8 @@ def _row(group: Sequence[Result], tasks: int, scales: Sequence[Yardstick | None]
 def _sum(runs: Sequence[Rewards], measured_by: Yardstick | None) -> str:
     if measured_by is None:
         return "-"
-    return f"{fmean(c[-1] for c in cumulative_by_seed(runs, measured_by.ranges).values()):.2f}"
+    sums = [course[-1] for course in cumulative_by_seed(runs, measured_by.ranges).values()]
+    return reward_spread(estimate(sums))
 
 
 def _earned(results: Sequence[Result]) -> list[Rewards]:

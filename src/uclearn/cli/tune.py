@@ -125,17 +125,31 @@ def _leave(tuning: Tuning, tried: list[Tried], out: Path, mode: options.Mode) ->
     if best.state != "complete":
         notes = {each.note for each in tried if each.note} or {"none has ended yet"}
         raise SettingError(f"No trial of {tuning.method} succeeded: {'; '.join(sorted(notes))}")
-    complete = sum(each.state == "complete" for each in tried)
+    done = [each for each in tried if each.state == "complete"]
+    level = _level(done)
+    which = "the best" if len(level) == 1 else f"one of {len(level)} level at the top"
     remark = (
         f"Found by uclearn tune: accuracy {best.accuracy:.4f} on validation data of the first "
-        f"{tuning.tasks} tasks, the best of {complete} trials ({len(tried)} begun)."
+        f"{tuning.tasks} tasks, {which} of {len(done)} trials ({len(tried)} begun)."
     )
     settings = {**tuning.overrides, **best.values}
     path = out / f"{benchmark(tuning.benchmark).name}-{tuning.method}.toml"
     text = preset_text(tuning.benchmark, tuning.method, tuning.preset, settings, [remark])
     write_text(path, text)
     if mode == "live":
-        typer.echo(f"The best is written to {path}: uclearn run --config {path}")
+        if len(level) > 1:
+            numbers = ", ".join(map(str, sorted(level)))
+            typer.echo(f"Level at the top, less than 0.1 % apart: trials {numbers}.")
+        chosen = "The best" if len(level) == 1 else f"Of these trial {best.number}"
+        typer.echo(f"{chosen} is written to {path}: uclearn run --config {path}")
+
+
+def _level(done: list[Tried]) -> list[int]:
+    """The numbers of the trials that are level with the best, which is the first."""
+    from uclearn.measures.statistics import is_level
+
+    values = [(each.number, each.accuracy) for each in done if each.accuracy is not None]
+    return [number for number, own in values if is_level({0: values[0][1]}, {0: own})]
 
 
 def _shown(value: Any) -> str:

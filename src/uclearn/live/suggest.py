@@ -77,8 +77,8 @@ class Suggestion:
         return (
             f"{chosen}: score {self.score:.3f} on held-out data of the first tasks, "
             f"{self.without:.3f} with nothing against forgetting. Ahead of {second} by "
-            f"{self.margin:.3f} ± {self.margin_error:.3f}: truly better with a probability of "
-            f"{self.sure:.0%}. {self.runs} runs, {len(self.tried)} candidates."
+            f"{self.margin:.3f} (standard error {self.margin_error:.3f}): truly better with a "
+            f"probability of {self.sure:.0%}. {self.runs} runs, {len(self.tried)} candidates."
             + (f" At the edge of what was tried: {', '.join(self.edges)}." if self.edges else "")
         )
 

@@ -8,7 +8,7 @@ benchmark, as many tasks of it, at the same scale, measured on the same data.
 
 import logging
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -233,12 +233,16 @@ def comparisons(runs: Sequence[Run]) -> list[Comparison]:
     return _with_references(made)
 
 
-def relabelled(made: Sequence[Comparison], given: Mapping[str, str]) -> list[Comparison]:
-    """Comparisons whose groups are called as `given` says, by the labels that they had."""
+def check_labels(made: Sequence[Comparison], given: Iterable[str]) -> None:
+    """Refuse labels that no group has."""
     known = list(dict.fromkeys(group.label for one in made for group in one.groups))
     for old in given:
         if old not in known:
             raise SettingError(no_such("label", old, known))
+
+
+def relabelled(made: Sequence[Comparison], given: Mapping[str, str]) -> list[Comparison]:
+    """Comparisons whose groups are called as `given` says, by the labels that they had."""
     found = []
     for one in made:
         groups = [replace(g, label=given.get(g.label, g.label)) for g in one.groups]

@@ -5,7 +5,7 @@ heading of its own if it has one: what was asked and how it was run, in words; a
 the runs. A folder that is called like a stage of the reproduction begins with what that says.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 
@@ -14,7 +14,15 @@ from uclearn.measures.statistics import estimate
 from uclearn.paper.numbers import Published, published
 from uclearn.paper.studies import RL_STUDIES, STUDIES
 from uclearn.report.claims import Claim, claims, spreads
-from uclearn.report.groups import Collection, Comparison, Group, collect, comparisons
+from uclearn.report.groups import (
+    Collection,
+    Comparison,
+    Group,
+    check_labels,
+    collect,
+    comparisons,
+    relabelled,
+)
 from uclearn.report.labels import departures
 from uclearn.report.overview import epochs_words, overview, paragraphs, table
 from uclearn.report.rewards import (
@@ -52,18 +60,20 @@ _PREFACE = (
 )
 
 
-def markdown(folders: Sequence[Path]) -> str:
-    """The whole document on all runs below `folders`."""
-    sections = [_section(folder) for folder in folders]
+def markdown(folders: Sequence[Path], labels: Mapping[str, str] | None = None) -> str:
+    """The whole document on all runs below `folders`; `labels` are other names for groups."""
+    every = comparisons(collect(folders).complete) if labels else []
+    check_labels(every, labels or ())
+    sections = [_section(folder, labels or {}) for folder in folders]
     compared = {title: own for title, own, _ in sections} if len(sections) > 1 else {}
     texts = [overview(compared), *(text for *_, text in sections)]
     return paragraphs("# Results", _PREFACE, *texts) + "\n"
 
 
-def _section(folder: Path) -> tuple[str, list[Comparison], str]:
+def _section(folder: Path, labels: Mapping[str, str]) -> tuple[str, list[Comparison], str]:
     """Of a folder: its title, what is compared there, and the whole text."""
     found = collect([folder])
-    compared = comparisons(found.complete)
+    compared = relabelled(comparisons(found.complete), labels)
     name, file = folder.resolve().name, folder / ABOUT_NAME
     words = name.replace("-", " ").replace("_", " ")
     title, about = words[:1].upper() + words[1:], ""

@@ -14,6 +14,7 @@ from uclearn.report.groups import (
     Collection,
     Comparison,
     Group,
+    check_labels,
     comparisons,
     relabelled,
 )
@@ -67,7 +68,9 @@ _PARTS: tuple[tuple[str, str, Callable[[Comparison], Html], bool], ...] = (
 def page(found: Collection, plotly: str, given: Mapping[str, str] | None = None) -> str:
     """The report on all runs of `found`, with `plotly` as its drawing library; `given` are names
     for labels."""
-    compared = relabelled(comparisons(found.complete), given or {})
+    made = comparisons(found.complete)
+    check_labels(made, given or ())
+    compared = relabelled(made, given or {})
     parts = [_parts(comparison) for comparison in compared]
     bodies = map(_comparison, compared, parts)
     return framed(

@@ -14,6 +14,7 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from uclearn.errors import SettingError
+from uclearn.measures.statistics import is_level
 from uclearn.methods.facts import Range
 from uclearn.methods.registry import facts, parts
 from uclearn.paper.settings import GRIDS
@@ -124,6 +125,8 @@ class Judged(NamedTuple):
     accuracy: float | None
     """Average over tasks and seeds; None while a run is missing."""
     forgetting: float | None
+    level: bool = False
+    """Level with the best, or the best itself: see `uclearn.measures.statistics.is_level`."""
 
 
 def parse_grid(texts: Iterable[str]) -> dict[str, list[Any]]:
@@ -175,20 +178,21 @@ def candidates(
 
 
 def judge(tried: Sequence[Candidate], results: Sequence[Result]) -> list[Judged]:
-    """The candidates, the best on validation data first."""
+    """The candidates, the best on validation data first, and which are level with it."""
     summaries = {result.config.fingerprint(): result.summary() for result in results}
-    judged = []
+    judged: list[tuple[Judged, dict[int, float]]] = []
     for candidate in tried:
         own = [summaries[config.fingerprint()] for config in candidate.configs]
         done = [summary for summary in own if summary is not None]
         accuracies = [s.average_accuracy for s in done if s.average_accuracy is not None]
         falls = [s.forgetting for s in done if s.forgetting is not None]
         complete = len(accuracies) == len(own)
-        judged.append(
-            Judged(
-                candidate.values,
-                fmean(accuracies) if complete else None,
-                fmean(falls) if complete and falls else None,
-            )
+        one = Judged(
+            candidate.values,
+            fmean(accuracies) if complete else None,
+            fmean(falls) if complete and falls else None,
         )
-    return sorted(judged, key=lambda each: (each.accuracy is None, -(each.accuracy or 0)))
+        judged.append((one, dict(enumerate(accuracies)) if complete else {}))
+    judged.sort(key=lambda pair: (pair[0].accuracy is None, -(pair[0].accuracy or 0)))
+    best = judged[0][1]
+    return [one._replace(level=bool(own) and is_level(best, own)) for one, own in judged]

@@ -6,7 +6,7 @@ const pdf = (() => {
 
   // --- text ----------------------------------------------------------------------------------
 
-  const windows = { "–": 0x96, "—": 0x97, "‘": 0x91, "’": 0x92, "“": 0x93, "”": 0x94, "…": 0x85, "•": 0x95, "−": 0x96, "€": 0x80 };
+  const windows = { "–": 0x96, "—": 0x97, "‘": 0x91, "’": 0x92, "“": 0x93, "”": 0x94, "…": 0x85, "•": 0x95, "−": 0x96, "€": 0x80, "★": 0x2a };
   const symbols = { "σ": 0x73, "β": 0x62, "α": 0x61, "→": 0xae, "≤": 0xa3, "≥": 0xb3 };
 
   // pieces of one font: [name of the font, codes as hexadecimal digits]
@@ -91,7 +91,12 @@ const pdf = (() => {
       colors.set(data.subarray(4 * k, 4 * k + 3), 3 * k);
       alphas[k] = data[4 * k + 3];
     }
-    return { width: loaded.width, height: loaded.height, colors, alphas };
+    return { width: loaded.width, height: loaded.height, colors: await packed(colors), alphas: await packed(alphas) };
+  }
+
+  async function packed(bytes) {
+    const stream = new Blob([bytes]).stream().pipeThrough(new CompressionStream("deflate"));
+    return new Uint8Array(await new Response(stream).arrayBuffer());
   }
 
   async function made(svg, width, height) {
@@ -180,8 +185,8 @@ const pdf = (() => {
     const resources = `<</Font<<${fonts.map((name, k) => `/F${k + 1} ${font(name)}`).join("")}>>/ExtGState<<${states}>>/XObject<<${pictures}>>>>`;
     const stream = (head, bytes) => [`<<${head}/Length ${bytes.length}>>stream\n`, bytes, "\nendstream"];
     const image = ({ width: w, height: h, colors, alphas: mask }, k) => [
-      stream(`/Type/XObject/Subtype/Image/Width ${w}/Height ${h}/ColorSpace/DeviceRGB/BitsPerComponent 8/SMask ${6 + 2 * k} 0 R`, colors),
-      stream(`/Type/XObject/Subtype/Image/Width ${w}/Height ${h}/ColorSpace/DeviceGray/BitsPerComponent 8`, mask),
+      stream(`/Type/XObject/Subtype/Image/Width ${w}/Height ${h}/ColorSpace/DeviceRGB/BitsPerComponent 8/Filter/FlateDecode/SMask ${6 + 2 * k} 0 R`, colors),
+      stream(`/Type/XObject/Subtype/Image/Width ${w}/Height ${h}/ColorSpace/DeviceGray/BitsPerComponent 8/Filter/FlateDecode`, mask),
     ];
     const drawing = latin.encode(`${numbers(0.75, 0, 0, -0.75, 0, height)} cm\n${content}`);
     const objects = [
