@@ -368,3 +368,23 @@ def test_the_last_newline_is_found_however_far_it_is(
             path.write_bytes(data)
             append_line(path, "y")
             assert path.read_bytes() == data[: data.rfind(b"\n") + 1] + b"y\n"
+
+
+def test_a_pipe_is_written_to_and_stays_one(tmp_path: Path) -> None:
+    path = tmp_path / "pipe"
+    os.mkfifo(path)
+    reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    try:
+        files.write_text(path, "through")
+        assert os.read(reader, 100) == b"through"
+    finally:
+        os.close(reader)
+    assert path.is_fifo()
+
+
+def test_a_device_is_written_to_and_never_replaced() -> None:
+    files.write_text(Path("/dev/null"), "nothing")
+    assert Path("/dev/null").is_char_device()
+    with pytest.raises(StorageError, match=r"Could not write to /dev/full: No space left on dev"):
+        files.write_text(Path("/dev/full"), "too much")
+    assert Path("/dev/full").is_char_device()

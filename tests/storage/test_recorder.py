@@ -282,7 +282,7 @@ print(recorder.environment()["git_commit"])
 def test_the_commit_is_that_of_the_source_and_of_nothing_around_it(tmp_path: Path) -> None:
     (tmp_path / "uclearn" / "storage").mkdir(parents=True)
     (tmp_path / "uclearn" / "__init__.py").touch()
-    needed = ("__init__", "files", "recorder", "records", "sealed")
+    needed = ("__init__", "files", "recorder", "records", "sealed", "shapes")
     for name in ("errors.py", *(f"storage/{file}.py" for file in needed)):
         shutil.copy(PACKAGE / name, tmp_path / "uclearn" / name)
     git(tmp_path, "init", "--quiet")

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -141,7 +142,7 @@ def test_files_of_other_programs_are_refused(tmp_path: Path, contents: str) -> N
 def test_a_newer_schema_is_refused_by_file_and_line(tmp_path: Path) -> None:
     begun(tmp_path)
     for version in (1, 99):
-        append_sealed(tmp_path / "events.jsonl", {"schema": version})
+        append_sealed(tmp_path / "events.jsonl", {"schema": version, "event": "epoch"})
     with pytest.raises(DataError, match=r"Line 2 of .*events.jsonl was written by a newer uclearn"):
         read_run(tmp_path)
     write_sealed(tmp_path / "config.json", {"format": FORMAT, "schema": 99})
@@ -185,3 +186,51 @@ print("torch" in sys.modules, "numpy" in sys.modules)
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert output.stdout == "False False\n"
+
+
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        (None, "`config` must be an object, got 'None'"),
+        ([1], "`config` must be an object"),
+        ({"seed": "x"}, "`config.seed` must be a whole number, got 'x'"),
+        ({"seed": True}, "`config.seed` must be a whole number, got 'True'"),
+        ({"changed": 3}, "`config.changed` must be a list"),
+        ({"changed": [3]}, "`each of config.changed` must be text"),
+        ({"scale": "much"}, "`config.scale` must be a whole number or a number or null"),
+    ],
+)
+def test_an_old_configuration_that_can_be_none_is_refused(
+    tmp_path: Path, config: object, told: str
+) -> None:
+    begun(tmp_path, config=config)
+    with pytest.raises(DataError, match=re.escape(f"config.json is damaged: {told}")):
+        read_run(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("spoiled", "told"),
+    [
+        ({"accuracy_matrix": 3}, "`accuracy_matrix` must be a list, got '3'"),
+        ({"accuracy_matrix": ["x"]}, "`accuracy_matrix, row` must be a list"),
+        ({"accuracy_matrix": [["x"]]}, "`accuracy_matrix, value` must be a whole number or"),
+        ({"average_accuracy": "0.5"}, "`average_accuracy` must be a whole number or a number"),
+        ({"seconds": None}, "`seconds` must be a whole number or a number, got 'None'"),
+        ({"extra": []}, "`extra` must be an object"),
+    ],
+)
+def test_an_old_summary_that_can_be_none_is_refused(
+    tmp_path: Path, spoiled: dict[str, object], told: str
+) -> None:
+    document = {**summary().to_document(), "schema": 1, **spoiled}
+    (tmp_path / "summary.json").write_text(json.dumps(document))
+    with pytest.raises(DataError, match=re.escape(f"summary.json is damaged: {told}")):
+        read_run(tmp_path)
+
+
+def test_a_line_that_tells_of_no_event_is_refused(tmp_path: Path) -> None:
+    begun(tmp_path)
+    (tmp_path / "events.jsonl").write_text('{"schema": 1, "event": 3}\n')
+    told = r"Line 1 of .*events.jsonl is damaged: `event` must be text, got '3'"
+    with pytest.raises(DataError, match=told):
+        read_run(tmp_path)

@@ -12,6 +12,7 @@ from uclearn.errors import DataError, UclearnError
 from uclearn.storage.recorder import open_run
 from uclearn.storage.records import Run, find_runs, read_run
 from uclearn.storage.sealed import (
+    DamagedError,
     append_sealed,
     read_sealed,
     read_sealed_lines,
@@ -104,3 +105,20 @@ def test_the_order_of_keys_does_not_matter_but_every_value_does() -> None:
     assert one["checksum"] == sealed({"b": [True, "x"], "a": 1})["checksum"]
     others = [{"a": 1.0, "b": [True, "x"]}, {"a": 1, "b": [1, "x"]}, {"a": 1, "b": ["x", True]}]
     assert all(sealed(other)["checksum"] != one["checksum"] for other in others)
+
+
+def test_a_number_that_is_none_was_never_written(tmp_path: Path) -> None:
+    path = tmp_path / "document.json"
+    for checksum in ("", ', "checksum": "0"', ', "checksum": null'):
+        path.write_text(f'{{"schema": 2, "loss": NaN{checksum}}}')
+        with pytest.raises(DamagedError, match=r"document.json is damaged or was changed by hand"):
+            read_sealed(path)
+
+
+def test_what_is_nested_too_deeply_is_damaged_too(tmp_path: Path) -> None:
+    path = tmp_path / "deep.jsonl"
+    path.write_text("[" * 100_000 + "]" * 100_000 + "\n")
+    with pytest.raises(DataError, match=r"deep.jsonl is not valid JSON: maximum recursion"):
+        read_sealed(path)
+    with pytest.raises(DataError, match=r"Line 1 of .*deep.jsonl is not valid JSON: maximum rec"):
+        read_sealed_lines(path)

@@ -42,7 +42,7 @@ def runs(
     json: options.Json = False,
 ) -> None:
     """List runs, choose among them, export them as CSV, JSON or TensorBoard logs."""
-    from uclearn.storage.records import read_runs
+    from uclearn.storage.index import outlines
 
     if folder == options.DEFAULT_OUT and not folder.exists():
         first = "uclearn compare permuted-digits --methods ucl,ewc"
@@ -56,8 +56,8 @@ def runs(
             f"{len(written)} logs written. See them with: tensorboard --logdir {tensorboard}"
         )
         return
-    sound, damaged = read_runs(folder)
-    rows = [_row(run) for run in sound]
+    sound, damaged = outlines(folder, _row, kind=",".join(_COLUMNS))
+    rows = [{"folder": str(place), **row} for place, row in sound]
     _tell_damage(damaged)
     wanted = {"benchmark": benchmark, "method": method, "state": state}
     rows = [row for row in rows if all(v is None or row[k] == v for k, v in wanted.items())]
@@ -77,7 +77,6 @@ def _tell_damage(damaged: list[tuple[Path, str]]) -> None:
 def _row(run: Run) -> dict[str, Any]:
     config, summary = run.config, run.summary
     row: dict[str, Any] = {
-        "folder": str(run.folder),
         **{key: config.get(key) for key in ("benchmark", "method", "preset", "seed")},
         "state": "open" if summary is None else "complete",
     }

@@ -22,6 +22,7 @@ import os
 import re
 import secrets
 import socket
+import stat
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
@@ -50,6 +51,9 @@ def write_chunks(path: Path, chunks: Iterable[Chunk], *, sync: bool = True) -> N
     the death of the process but the last seconds may be lost with the power; in both cases a
     reader sees the old contents or the new, never a mixture.
     """
+    if _is_stream(path):
+        _pour(path, chunks)
+        return
     aside = aside_of(path)
     try:
         try:
@@ -89,7 +93,7 @@ def read_json(path: Path) -> object:
     data = _read(path)
     try:
         return json.loads(data)
-    except ValueError as error:  # not JSON, or not UTF-8
+    except (ValueError, RecursionError) as error:  # not JSON, not UTF-8, or nested too deeply
         raise DataError(
             f"{path} is not valid JSON: {error}. It is damaged or was not written by uclearn; "
             "restore or delete it."
@@ -150,14 +154,35 @@ def _sync_folder(folder: Path) -> None:
 def _create(path: Path, chunks: Iterable[Chunk], sync: bool) -> None:
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
     try:
-        for chunk in chunks:
-            rest = memoryview(chunk)
-            while rest:  # the system may take less than it is given
-                rest = rest[os.write(descriptor, rest) :]
+        _write_all(descriptor, chunks)
         if sync:
             os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _write_all(descriptor: int, chunks: Iterable[Chunk]) -> None:
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while rest:  # the system may take less than it is given
+            rest = rest[os.write(descriptor, rest) :]
+
+
+def _is_stream(path: Path) -> bool:
+    """A terminal, a pipe, /dev/null: written to, never replaced."""
+    try:
+        mode = path.stat().st_mode
+    except OSError:  # not there, or cannot be looked at: writing says what is wrong
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode)
+
+
+def _pour(path: Path, chunks: Iterable[Chunk]) -> None:
+    try:
+        with path.open("wb", buffering=0) as stream:
+            _write_all(stream.fileno(), chunks)
+    except OSError as error:
+        raise refusal("write to", path, error, "Choose another place.") from error
 
 
 def _remedy(error: OSError) -> str:
@@ -266,7 +291,7 @@ def _end_of_last_line(descriptor: int) -> int:
 def _parse(line: bytes, number: int, path: Path) -> dict[str, object]:
     try:
         value = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(
             f"Line {number} of {path} is not valid JSON: {error}. The file is damaged; "
             "restore it or run again."

@@ -25,6 +25,7 @@ from typing import Any, Self
 from uclearn.errors import DataError, UclearnError
 from uclearn.storage.files import ends_whole
 from uclearn.storage.sealed import Document, read_sealed, read_sealed_lines
+from uclearn.storage.shapes import check_config, check_event, check_summary
 
 SCHEMA = 2
 """From 2 on every document and every line carries a checksum (see `sealed`)."""
@@ -149,6 +150,7 @@ class Summary:
         missing = [name for name in names if name not in document]
         if missing:
             raise DataError(f"{source} lacks {', '.join(missing)}. It is damaged; run again.")
+        check_summary(document, source)
         return cls(**{name: document[name] for name in names})
 
 
@@ -178,9 +180,9 @@ def read_run(folder: Path) -> Run:
             raise DataError(
                 f"{folder} holds no run: neither {CONFIG_NAME} nor {SUMMARY_NAME} is there."
             )
-        begun = {"config": summary.config, "environment": {}}
+        begun = {"config": summary.config}
     events = _read_events(folder / EVENTS_NAME, outcome)
-    return Run(folder, begun["config"], begun["environment"], events, summary)
+    return Run(folder, begun["config"], begun.get("environment") or {}, events, summary)
 
 
 def read_runs(folder: Path) -> tuple[list[Run], list[tuple[Path, str]]]:
@@ -214,7 +216,9 @@ def read_document(path: Path) -> Document | None:
             f"{path} was not written by uclearn, or is damaged. Choose another folder, or restore "
             "the file."
         )
-    return check_schema(document, str(path))
+    check_schema(document, str(path))
+    check_config(document.get("config"), str(path))
+    return document
 
 
 def find_runs(folder: Path) -> list[Path]:
@@ -253,8 +257,9 @@ def _read_events(path: Path, outcome: Document | None) -> list[Document]:
         raise DataError(
             f"{path} is damaged: {len(lines)} of {expected} lines of a complete run are there."
         )
-    numbered = enumerate(lines, start=1)
-    return [check_schema(event, f"Line {number} of {path}") for number, event in numbered]
+    for number, event in enumerate(lines, start=1):
+        check_event(check_schema(event, f"Line {number} of {path}"), f"Line {number} of {path}")
+    return lines
 
 
 def _check_fraction(name: str, value: float | None, *, lowest: int) -> None:
