@@ -38,6 +38,33 @@ def test_each_equals_its_definition(matrix: np.ndarray) -> None:
         assert metrics.forward_transfer(matrix, chance) == pytest.approx(sum(ahead) / (tasks - 1))
 
 
+def chaudhry(matrix: np.ndarray) -> float:
+    """As it is written: f_j^k = max over l in 1..k-1 of a_{l,j} - a_{k,j}, averaged over j < k."""
+    k = len(matrix)
+    fallen = [
+        max(matrix[row - 1][j - 1] for row in range(1, k)) - matrix[k - 1][j - 1]
+        for j in range(1, k)
+    ]
+    return sum(fallen) / (k - 1)
+
+
+@given(MATRICES)
+def test_forgetting_is_chaudhrys_where_tasks_are_known_best_after_they_were_learned(
+    matrix: np.ndarray,
+) -> None:
+    if len(matrix) == 1:
+        return
+    assert metrics.forgetting(matrix) <= chaudhry(matrix) + 1e-12
+    learned = np.tril(matrix)  # nothing is known of a task before it is learned
+    assert metrics.forgetting(learned) == pytest.approx(chaudhry(learned))
+
+
+def test_what_was_guessed_before_it_was_learned_is_not_forgotten() -> None:
+    guessed = np.array([[0.9, 0.6, 0.1], [0.9, 0.5, 0.1], [0.9, 0.5, 0.8]])
+    assert metrics.forgetting(guessed) == 0
+    assert chaudhry(guessed) == pytest.approx(0.05)
+
+
 @given(MATRICES)
 def test_nothing_is_forgotten_by_a_network_that_never_changes(matrix: np.ndarray) -> None:
     frozen = np.tile(matrix[0], (len(matrix), 1))

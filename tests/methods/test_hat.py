@@ -193,6 +193,19 @@ def test_the_penalty_is_the_share_of_free_nodes_that_are_opened() -> None:
         method.end_task()
 
 
+def test_an_epoch_is_judged_by_the_gates_at_its_end() -> None:
+    """Where epochs are chosen by the penalised loss, the last step's scale does not count."""
+    method = HAT(mlp(heads=False), torch.zeros(1, 64), tasks=2, strength=0.3)
+    embeddings = torch.cat([g.embedding.detach()[0] for g in method._gates.values()])
+    found = []
+    for last in (0.1, 0.9):
+        method.begin_step(progress=last)
+        found.append(method.penalty(progress=1.0).item())
+        assert all(gate.scale == gates.anneal(last, 400.0) for gate in method._gates.values())
+    hard = 0.3 * torch.sigmoid(400 * embeddings).mean().item()
+    assert found == pytest.approx([hard, hard], rel=1e-6)
+
+
 def test_gradients_of_embeddings_are_compensated_for_the_present_task_only() -> None:
     method = HAT(mlp(heads=False), torch.zeros(1, 64), tasks=3)
     method.end_task()

@@ -4,8 +4,12 @@ import pytest
 import torch
 
 from uclearn.errors import TaskError
-from uclearn.tasks.data import Data
+from uclearn.methods.baselines import FineTuning
+from uclearn.networks import mlp
+from uclearn.tasks.data import Data, join
+from uclearn.tasks.loader import FromLoader
 from uclearn.tasks.task import Task, TaskSequence
+from uclearn.training import Plan, learn
 
 
 def data(labels: list[int], task: int = 0) -> Data:
@@ -64,3 +68,30 @@ def test_one_head_can_grow_but_not_shrink() -> None:
 def test_more_tasks_than_there_are_cannot_be_taken() -> None:
     with pytest.raises(TaskError, match=r"between 1 and 1 .* got 2"):
         TaskSequence("s", [task(0)], heads=True).take(2)
+
+
+def test_examples_take_the_number_of_their_task() -> None:
+    """Who leaves the number out would go through the head of the first task, without a word."""
+    plain = data([0, 1])
+    loader = FromLoader([(torch.zeros(2, 3, 2), torch.tensor([0, 1]))])
+    one = Task("second", 1, plain, valid=plain, test=loader)
+    first = torch.tensor([0])
+    assert one.valid is not None
+    assert (one.train.batch(first).task, one.valid.batch(first).task) == (1, 1)
+    assert isinstance(one.test, FromLoader)
+    assert one.test.task == 1
+    mixed = Task("with old ones", 1, join([one.train, plain]))
+    assert torch.equal(
+        torch.as_tensor(mixed.train.batch(torch.tensor([0, 2])).task), first.new_tensor([1, 0])
+    )
+
+
+@pytest.mark.slow
+def test_a_task_of_plain_data_trains_its_own_head() -> None:
+    x = torch.randn(64, 3, generator=torch.Generator().manual_seed(0))
+    data = [Data(x, (x[:, k] > 0).long()) for k in range(2)]
+    tasks = TaskSequence(
+        "own", [Task(f"{k}", k, each, test=each, classes=2) for k, each in enumerate(data)], True
+    )
+    outcome = learn(FineTuning(mlp(3, (16,), None)), tasks, Plan(epochs=20, batch_size=8, lr=0.01))
+    assert outcome.accuracy_matrix[1][1] > 0.9

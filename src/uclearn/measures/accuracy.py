@@ -52,8 +52,14 @@ def average_over_tasks(rows: ArrayLike) -> list[float]:
 
 
 def forgetting(rows: ArrayLike) -> float:
-    """How far the old tasks fell from their best (Chaudhry 2018):
-    `1/(T-1) sum_{j<T-1} ( max_{i<T-1} R[i, j] - R[T-1, j] )`; 0 for a single task.
+    """How far the old tasks fell from their best since they were learned:
+    `1/(T-1) sum_{j<T-1} ( max_{j<=i<T-1} R[i, j] - R[T-1, j] )`; 0 for a single task.
+
+    Chaudhry (2018) takes the maximum over all i < T-1, also before task j was learned. Nobody can
+    forget what was not learned yet, and with heads nothing is measured there; so it is left out
+    here. The two agree wherever a task is known best some time after it was learned; otherwise
+    this one is smaller (a HAT that is full learns a task worse than it guessed it before, and has
+    forgotten nothing).
 
     >>> round(forgetting([[0.9, 0.1], [0.7, 0.8]]), 6)
     0.2

@@ -20,7 +20,8 @@ class Task:
     """One thing to learn: examples to train on, to choose the best epoch by and to be judged by.
 
     `index` is its place in the sequence and the number of its head; `classes` the number of its
-    classes (labels 0 to classes - 1), None for regression.
+    classes (labels 0 to classes - 1), None for regression. Examples take the number of their task;
+    only those that are `Joined` from several tasks keep their own.
     """
 
     name: str
@@ -31,11 +32,12 @@ class Task:
     classes: int | None = None
 
     def __post_init__(self) -> None:
-        if self.classes is None:
-            return
         for part in ("train", "valid", "test"):
             data = getattr(self, part)
-            if isinstance(data, Data | Joined) and len(data):
+            if isinstance(data, Data | FromLoader) and data.task != self.index:
+                data = replace(data, task=self.index)
+                object.__setattr__(self, part, data)
+            if self.classes is not None and isinstance(data, Data | Joined) and len(data):
                 self._check_labels(part, data.all_targets(), self.classes)
 
     def validation(self) -> DataLike:

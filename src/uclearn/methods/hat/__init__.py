@@ -152,8 +152,11 @@ class HAT(Method):
             gate.scale.fill_(scale)
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
-        """`c * sum a (1 - u) / sum (1 - u)`, at the scale that `begin_step` set."""
-        opened = torch.cat([gate.soft() for gate in self._gates.values()])
+        """`c * sum a (1 - u) / sum (1 - u)`, at the scale of the step's progress, or else the one
+        that `begin_step` set."""
+        progress = as_step(step, given).progress
+        scale = None if progress is None else gates.anneal(progress, self.smax)
+        opened = torch.cat([gate.soft(scale) for gate in self._gates.values()])
         return self.strength * gates.sparsity(opened, self._free)
 
     def adjust_gradients(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:

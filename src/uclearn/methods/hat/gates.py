@@ -174,9 +174,9 @@ class NodeGates(nn.Module):
         self.shape = (-1,) + (1,) * trailing  # dimensions of an output after that of its nodes
         self.task = 0
 
-    def soft(self) -> Tensor:
-        """(nodes,) sigmoid(s e) of the present task."""
-        return torch.sigmoid(self.scale * self.embedding[self.task])
+    def soft(self, scale: float | None = None) -> Tensor:
+        """(nodes,) sigmoid(s e) of the present task, at its own scale unless another is given."""
+        return torch.sigmoid((self.scale if scale is None else scale) * self.embedding[self.task])
 
     def hard(self) -> Tensor:
         """(nodes,) bool: what the present task uses."""
