@@ -122,10 +122,16 @@ def answer(output: Any) -> Tensor:
     >>> answer({"loss": torch.tensor(1.0), "logits": torch.zeros(3, 7, 2)}).shape
     torch.Size([3, 2, 7])
     """
+    found, classes = as_put_out(output)
+    return found if classes == 1 else found.movedim(classes, 1)
+
+
+def as_put_out(output: Any) -> tuple[Tensor, int]:
+    """The tensor that counts as the model made it, and which of its dimensions is the classes'."""
     if isinstance(output, Tensor):
-        return output
+        return output, 1
     found = _that_counts(output)
-    return found.movedim(-1, 1) if found.dim() == 3 else found
+    return found, 2 if found.dim() == 3 else 1
 
 
 def _that_counts(output: Any) -> Tensor:

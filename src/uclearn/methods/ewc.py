@@ -164,7 +164,7 @@ class EWC(AnchoredMethod):
         generator, ranks = torch.Generator(), present()
         for count, outputs in enumerate(forward_passes(self.model, task, None)):
             generator.manual_seed(int(self.tasks_done) << 32 | ranks.rank + count * ranks.size)
-            yield surprise(outputs, task.classes is not None, generator)
+            yield surprise(outputs, task.chooses, generator)
 
     @torch.no_grad()
     def _merge(self, new: Sequence[Tensor]) -> None:

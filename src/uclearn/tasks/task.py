@@ -44,6 +44,15 @@ class Task:
         """The data to choose the best epoch by: `valid`, or `train` itself where there is none."""
         return self.train if self.valid is None else self.valid
 
+    @property
+    def chooses(self) -> bool:
+        """Whether what is learned is a choice among classes: there are some, and targets are labels
+        as far as can be told without a look at a loader. Where targets are numbers, or a task is
+        learned by acting, `classes` only counts outputs."""
+        first = self.train.parts[0] if isinstance(self.train, Joined) else self.train
+        numbers = isinstance(first, Data) and first.targets.is_floating_point()
+        return self.classes is not None and not numbers
+
     def _check_labels(self, part: str, labels: Tensor, classes: int) -> None:
         labels = labels[labels != IGNORED]
         if not len(labels):

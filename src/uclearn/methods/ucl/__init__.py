@@ -57,6 +57,7 @@ from uclearn.methods.parts.wrapper import (
 )
 from uclearn.methods.ucl.anchors import GaussianAnchor, LayerAnchor, NormAnchor
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
+from uclearn.methods.ucl.choice import NoticedChoice
 from uclearn.methods.ucl.coverage import Coverage, follow, followed
 from uclearn.methods.ucl.grow import grow
 from uclearn.methods.ucl.outputs import OutputAnchor
@@ -264,6 +265,9 @@ class UCL(DrawsWeights):
         self._recent = RecentCalls()
         if hold == "outputs" or pretrained:
             self._recent.listen_to(self.model)
+        self._choice = NoticedChoice()
+        if hold == "outputs":
+            self._choice.listen_to(self.model)
         self.statistics = RunningStatistics(self.model, batch_norm)
         self._guard = ModuleGuard(self, {**self._layers, **self._norms})
         # the hook is handed its module: a copy of this method must not reach back to it
@@ -364,7 +368,7 @@ class UCL(DrawsWeights):
 
     def export(self) -> nn.Module:
         """An ordinary network of the original classes, with the mean weights."""
-        return RecentCalls.left_alone(export(self.model)).eval()
+        return NoticedChoice.left_alone(RecentCalls.left_alone(export(self.model))).eval()
 
     def sigmas(self) -> dict[str, Tensor]:
         """Per layer the uncertainty of each node, (nodes,)."""
@@ -404,7 +408,8 @@ class UCL(DrawsWeights):
     def _make_certain(self, task: Task | None, inputs: Inputs) -> None:
         """Nodes on which much hangs become certain, even if sigma had no time for it."""
         anchors = self._output_anchors()
-        if not anchors or not self.batch_examples or (task is not None and task.classes is None):
+        chooses = self._choice.chooses is not False if task is None else task.chooses
+        if not anchors or not self.batch_examples or not chooses:
             return
         head = int(self.tasks_done) if task is None else task.index
         calls = forward_calls(self.model, task, inputs, self._recent, head)
@@ -454,7 +459,7 @@ class UCL(DrawsWeights):
         anchors = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
         known = self.model if isinstance(self.model, MultiHead) else None
         classes = known is None or len(known.heads) > 0
-        if task is not None and task.classes is None:
+        if task is not None and not task.chooses:
             classes = False
 
         def passes() -> Iterator[Answers]:
@@ -481,6 +486,7 @@ class UCL(DrawsWeights):
         for held in self._all_held():
             held.remember()
         self._recent.clear()
+        self._choice.clear()
         self.drift_weight.fill_(1.0)
         self.freeze_weight.fill_(1.0)
         self.tasks_done += tasks
