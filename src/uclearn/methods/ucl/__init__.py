@@ -15,27 +15,16 @@ and eq. (4) pulls towards the initial means with weight alpha.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import Any, Literal, Unpack, get_args
+from typing import Any, Unpack
 
 import torch
 from torch import Tensor, nn
 from torch.optim import Optimizer
 
-from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
-from uclearn.gaussian import (
-    GaussianLayer,
-    Noise,
-    NoiseKind,
-    Sampling,
-    Survey,
-    convert,
-    export,
-    survey,
-)
+from uclearn.gaussian import Noise, NoiseKind, Sampling, convert, export, survey
 from uclearn.gaussian.convert import Means
 from uclearn.methods.contract import (
     Inputs,
@@ -47,45 +36,27 @@ from uclearn.methods.contract import (
     is_own,
     lent,
 )
-from uclearn.methods.facts import Cost, Facts, Range, Sizes
 from uclearn.methods.parts.wrapper import (
     DrawsWeights,
     ModuleGuard,
-    check_setting,
     require_finite_penalty,
     require_finite_weights,
 )
-from uclearn.methods.ucl.anchors import GaussianAnchor, LayerAnchor, NormAnchor
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
 from uclearn.methods.ucl.choice import NoticedChoice
 from uclearn.methods.ucl.coverage import Coverage, follow, followed
-from uclearn.methods.ucl.grow import grow
+from uclearn.methods.ucl.looking import Answers, Look
+from uclearn.methods.ucl.memory import Hold, Memory
 from uclearn.methods.ucl.outputs import OutputAnchor
-from uclearn.methods.ucl.penalty import UCLPenalty
-from uclearn.methods.ucl.pretrained import (
-    Answers,
-    answers_to,
-    measured,
-    passes_over,
-    strengths_by,
-)
-from uclearn.methods.ucl.rules import (
-    FINISHED,
-    GUESSED,
-    NOISE,
-    Auto,
-    beta_by_rule,
-    evened,
-    lr_sigma_by_rule,
-    sigma_by_rule,
-)
-from uclearn.methods.ucl.seen import RecentCalls, forward_calls, gather, numbers
+from uclearn.methods.ucl.pretrained import answers_to, passes_over
+from uclearn.methods.ucl.rules import GUESSED, NOISE, Auto, lr_sigma_by_rule
+from uclearn.methods.ucl.seen import RecentCalls, forward_calls
+from uclearn.methods.ucl.settings import FACTS, check_settings, start
 from uclearn.native.adam import Adam
 from uclearn.networks import MultiHead, head_names
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 
-Hold = Literal["outputs", "weights"]
 _log = logging.getLogger("uclearn")
 _SURROGATE = (
     "UCL was shown nothing of what the pretrained network knows, so it holds what the network "
@@ -94,21 +65,13 @@ _SURROGATE = (
 )
 
 
-def _cost(n: Sizes) -> Cost:
-    return Cost(2 * (n.shared + n.nodes) + n.heads, n.shared + n.nodes + n.head)
-
-
-def _cost_of_outputs(n: Sizes) -> Cost:
-    plain = _cost(n)
-    return plain._replace(kept=plain.kept + sum(numbers(*layer) for layer in n.layers))
-
-
 class UCL(DrawsWeights):
     """Hold the weights at certain nodes, leave uncertain nodes free, let go gracefully.
 
     Args:
-        model: any network; copied. Linear, Conv and Embedding layers have nodes and their noise;
-            other parameters stay exact and are held as well (`coverage`).
+        model: any network; copied, but for weights that are frozen, whose memory both share.
+            Linear, Conv and Embedding layers have nodes and their noise; other parameters stay
+            exact and are held as well (`coverage`).
         example: a small batch of inputs, to find out which nodes feed which weights (a tuple for
             several arguments).
         hold: what eq. (4) keeps: `"outputs"`, what nodes say to what they have been given (see
@@ -157,22 +120,7 @@ class UCL(DrawsWeights):
     <class 'torch.nn.modules.linear.Linear'>
     """
 
-    facts = Facts(
-        works_in_rl=True,
-        search={
-            "beta": Range(1e-5, 0.1, log=True),
-            "sigma": Range(0.01, 0.3, log=True),
-            "ratio": Range(0.05, 0.9),
-            "alpha": Range(0.001, 10.0, log=True),
-            "lr_sigma": Range(0.0003, 0.1, log=True),
-        },
-        tried={"beta": (0.0001, 0.001, 0.01, 0.1), "sigma": (0.02, 0.06, 0.18)},
-        # the paper's count has an uncertainty for each bias, too
-        variants={"noisy_bias": {"noisy_bias": True}, "hold=outputs": {"hold": "outputs"}},
-        cost=_cost,
-        variant_costs={"hold=outputs": _cost_of_outputs},
-        grow=grow,
-    )
+    facts = FACTS
 
     drift_weight: Tensor
     freeze_weight: Tensor
@@ -205,7 +153,7 @@ class UCL(DrawsWeights):
         closed_form: bool = False,
         seed: int = 0,
     ) -> None:
-        _check_settings(hold, beta, alpha, lr_sigma)
+        check_settings(hold, beta, alpha, lr_sigma)
         heads = head_names(model)
         plain = (*plain, *heads)
         topology, loose = followed(model, example, plain)
@@ -214,7 +162,7 @@ class UCL(DrawsWeights):
             ratio = NOISE
         converted = convert(
             model,
-            sigma=_start(sigma, ratio, pretrained),
+            sigma=start(sigma, ratio, pretrained),
             ratio=ratio,
             means=means,
             sampling=sampling,
@@ -235,19 +183,9 @@ class UCL(DrawsWeights):
         self.closed_form = closed_form
 
         self._found = found = survey(self.model, plain, strict=False, loose=loose)
-        self._layers: dict[str, GaussianLayer] = {
-            name: layer for name, layer in found.layers.items() if isinstance(layer, GaussianLayer)
-        }
-        self._norms = {name: norm for name, norm in found.norms.items() if _learned(found, name)}
         self.topology = topology
-        anchor = OutputAnchor if hold == "outputs" else GaussianAnchor
-        loosely = {name: NormAnchor(m, own) for name, m, own in found.loose_parameters()}
-        self.held = nn.ModuleList(
-            [anchor(layer) for layer in self._layers.values()]
-            + [NormAnchor(norm, _learned(found, name)) for name, norm in self._norms.items()]
-            + list(loosely.values())
-        )
-        self._loose = tuple(loosely)
+        self._memory = Memory(found, hold)
+        self.held, self._layers = self._memory.held, self._memory.layers
         alone = (
             n for n in plain if isinstance(found.opaque.get(n), nn.Linear)
         )  # one layer: a head
@@ -269,7 +207,7 @@ class UCL(DrawsWeights):
         if hold == "outputs":
             self._choice.listen_to(self.model)
         self.statistics = RunningStatistics(self.model, batch_norm)
-        self._guard = ModuleGuard(self, {**self._layers, **self._norms})
+        self._guard = ModuleGuard(self, {**self._layers, **self._memory.norms})
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(_restore_after_loading)  # type: ignore[no-untyped-call]
         self._tighten()
@@ -339,19 +277,21 @@ class UCL(DrawsWeights):
     ) -> None:
         """Freeze means and uncertainties as what the next task must not forget."""
         self._guard.check()
-        require_finite_weights(self.model.named_parameters())
+        learned = ((n, p) for n, p in self.model.named_parameters() if p.requires_grad)
+        require_finite_weights(learned)
         if inputs is not None:
             inputs = list(inputs)  # gone through more than once
         if self._must_look_back():
             self._look_back(task, inputs)
             return
-        sums = self._look_at_inputs(task, inputs)
-        self._make_certain(task, inputs)
+        looked = self._look(task, inputs)
         self.statistics.settle(self.model, task, inputs)
-        for anchor, new in zip(self._output_anchors(), sums, strict=True):
-            anchor.seen.add_task(new)
-            if self.silence_idle:
-                anchor.silence_idle()
+        if looked.batch_size > 0:
+            self._memory.be_at_least_as_certain(looked, self.beta, int(self.batch_examples))
+        self._memory.see(looked)
+        if self.silence_idle:
+            for held in self._memory.outputs():
+                held.silence_idle()
         if self.lr_sigma == "auto" and self.steps_taken[1] > 0:
             self.steps_taken.copy_(torch.stack([self.steps_taken[1], torch.tensor(0)]))
         if self.hold == "outputs":
@@ -376,7 +316,7 @@ class UCL(DrawsWeights):
 
     def strengths(self) -> dict[str, Tensor]:
         """Per layer how firmly each node is held, sigma_init / sigma', (nodes,)."""
-        held = zip(self._layers, self._all_held(), strict=False)
+        held = zip(self._layers, self._memory.gaussian(), strict=True)
         return {name: memory.strength() for name, memory in held}
 
     def coverage(self) -> Coverage:
@@ -386,7 +326,7 @@ class UCL(DrawsWeights):
     def taken(self) -> dict[str, float]:
         """Where outputs are held: per layer the share of the directions of its inputs in which
         something was seen so far; certain nodes are free to learn in the others."""
-        held = zip(self._layers, self._all_held(), strict=False)
+        held = zip(self._layers, self._memory.gaussian(), strict=True)
         return {name: m.seen.taken() for name, m in held if isinstance(m, OutputAnchor)}
 
     def retrace(self, example: Any) -> None:
@@ -397,44 +337,25 @@ class UCL(DrawsWeights):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _all_held(self) -> Iterator[LayerAnchor]:
-        for held in self.held:
-            assert isinstance(held, LayerAnchor)
-            yield held
-
-    def _output_anchors(self) -> list[OutputAnchor]:
-        return [held for held in self._all_held() if isinstance(held, OutputAnchor)]
-
-    def _make_certain(self, task: Task | None, inputs: Inputs) -> None:
-        """Nodes on which much hangs become certain, even if sigma had no time for it."""
-        anchors = self._output_anchors()
-        chooses = self._choice.chooses is not False if task is None else task.chooses
-        if not anchors or not self.batch_examples or not chooses:
-            return
+    def _look(self, task: Task | None, inputs: Inputs) -> Look:
+        """What each layer is given in the task that ends and, if it is one of classes, how much
+        hangs on each node."""
+        if self.hold != "outputs":
+            return Look()
         head = int(self.tasks_done) if task is None else task.index
         calls = forward_calls(self.model, task, inputs, self._recent, head)
-        layers = [held.layer for held in anchors]
-        found = measured(self.model, layers, answers_to(calls), classes=True, by_chance=False)
-        for held, curvature in zip(anchors, found.curvature, strict=True):
-            held.be_at_least_as_certain(curvature, self.beta, int(self.batch_examples))
-
-    def _look_at_inputs(self, task: Task | None, inputs: Inputs) -> list[list[Tensor]]:
-        """What each layer is given in the task that ends."""
-        head = int(self.tasks_done) if task is None else task.index
-        sums = self._gathered(forward_calls(self.model, task, inputs, self._recent, head))
-        if sums and not any(bool(count > 0) for count, *_ in sums):
+        chooses = self._choice.chooses is not False if task is None else task.chooses
+        if chooses and self.batch_examples:
+            looked = self._memory.look(self.model, answers_to(calls), True, by_chance=False)
+        else:
+            looked = self._memory.look(self.model, calls, None)
+        if not looked.batch_size > 0 and not any(bool(n > 0) for n, *_ in looked.sums):
             raise TaskError(
                 "UCL looks at what its layers were given in the task that ends, but there was "
                 "none: no `task`, no `inputs`, and the model was not called in training mode. Pass "
                 "batches of the task's inputs, `method.end_task(inputs=[x1, x2, ...])`."
             )
-        return sums
-
-    def _gathered(self, passes: Iterable[Callable[[], Any]]) -> list[list[Tensor]]:
-        """What each layer whose outputs are held is given in these forward passes."""
-        anchors = self._output_anchors()
-        layers, seen = [held.layer for held in anchors], [held.seen for held in anchors]
-        return gather(self.model, layers, seen, passes) if anchors else []
+        return looked
 
     def _add_gradients(self, step: Step, optimizer: Adam | None) -> None:
         """The penalty's; what `optimizer` can add on its way is left to it."""
@@ -456,7 +377,6 @@ class UCL(DrawsWeights):
     def _look_back(self, task: Task | None, inputs: Inputs, share: float = 1.0) -> None:
         """Hold what the network knew before as a task that is over, with that share of the usual
         caution."""
-        anchors = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
         known = self.model if isinstance(self.model, MultiHead) else None
         classes = known is None or len(known.heads) > 0
         if task is not None and not task.chooses:
@@ -471,20 +391,15 @@ class UCL(DrawsWeights):
                 "learns, but it was given none. Pass batches of what the network was trained on, "
                 "`method.end_task(inputs=[x1, x2, ...])`, before the first new task."
             )
-        sums = self._gathered(passes())
-        found = measured(self.model, [held.layer for held in anchors], passes(), classes)
-        for held, curvature in zip(anchors, found.curvature, strict=True):
-            start, size = float(held.initial), found.batch_size
-            held.be_as_certain(strengths_by(curvature * share, start, self.beta, size))
-        for outputs, new in zip(self._output_anchors(), sums, strict=True):
-            outputs.seen.add_task(new)
+        looked = self._memory.look(self.model, passes(), classes)
+        self._memory.be_as_certain(looked, self.beta, share)
+        self._memory.see(looked)
         self.statistics.keep(self.model)
         self._hold_from_now_on(tasks=1 if known is None else len(known.heads))
 
     def _hold_from_now_on(self, tasks: int) -> None:
         """What is there now must not be forgotten; `tasks` more are done."""
-        for held in self._all_held():
-            held.remember()
+        self._memory.remember()
         self._recent.clear()
         self._choice.clear()
         self.drift_weight.fill_(1.0)
@@ -500,22 +415,10 @@ class UCL(DrawsWeights):
     def _tighten(self) -> None:
         """Work out, from what is remembered, how firmly each weight is held."""
         if self._beta_by_rule:
-            gaussian = [held for held in self._all_held() if isinstance(held, GaussianAnchor)]
-            starts = [held.start() for held in gaussian]
-            self.beta = beta_by_rule(starts)
-            for each, start in zip(gaussian, starts, strict=True):
-                each.even = evened(start, self.beta)
-        everything = list(self._all_held())
-        strengths = torch.cat([held.strength() for held in everything[: len(self._layers)]])
-        usual = strengths.square().mean().sqrt()
-        for name, held in zip([*self._layers, *self._norms], everything, strict=False):
-            arriving = self.topology.arriving(name, strengths)
-            if isinstance(held, NormAnchor):  # what no node feeds is held as the others are
-                arriving = torch.where(arriving > 0, arriving, usual)
-            held.tighten(arriving, self.upper_freeze, self.drift_weight, self._freeze_weight())
-        for held in everything[len(self._layers) + len(self._norms) :]:
-            held.tighten(usual, self.upper_freeze, self.drift_weight, self._freeze_weight())
-        self._penalty = UCLPenalty(everything)
+            self.beta = self._memory.settle_beta()
+        self._penalty = self._memory.tighten(
+            self.topology, self.upper_freeze, self.drift_weight, self._freeze_weight()
+        )
 
     def _freeze_weight(self) -> Tensor | None:
         return self.freeze_weight if self.freeze and bool(self.freeze_weight > 0) else None
@@ -541,35 +444,3 @@ class UCL(DrawsWeights):
 
 def _restore_after_loading(method: UCL, _: Any) -> None:
     method._restore()
-
-
-def _start(
-    sigma: float | Auto | None, ratio: float | None, pretrained: bool
-) -> float | Callable[[GaussianLayer], float] | None:
-    """By hand, by rule, or left to `ratio`."""
-    if sigma != "auto":
-        return sigma
-    rule = partial(sigma_by_rule, noise=FINISHED if pretrained else NOISE)
-    return rule if ratio is None else None
-
-
-def _learned(found: Survey, place: str) -> list[str]:
-    """The parameters of a normalisation that learn and were not named in `plain`."""
-    own = found.norms[place].named_parameters(recurse=False)
-    return [n for n, p in own if p.requires_grad and f"{place}.{n}".lstrip(".") not in found.free]
-
-
-def _check_settings(
-    hold: Hold, beta: float | Auto, alpha: float, lr_sigma: float | Auto | None
-) -> None:
-    check_choice("hold", hold, get_args(Hold))
-    moves = "It weighs the term that moves the uncertainties; the paper uses 0.00001 to 0.03."
-    if beta != "auto":
-        check_setting("beta", beta, moves)
-    pulls = "It weighs the pull towards the initial means while the first task is learned"
-    check_setting("alpha", alpha, f"{pulls}; the paper uses 0.01 to 5.")
-    if lr_sigma is not None and lr_sigma != "auto" and not lr_sigma > 0:
-        raise SettingError(
-            f"`lr_sigma` must be positive, got {lr_sigma}. It is the learning rate of the "
-            "uncertainties; None takes that of the means, 'auto' suits the length of tasks."
-        )

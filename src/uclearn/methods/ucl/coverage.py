@@ -65,7 +65,8 @@ class Coverage:
     by_nodes: int
     """Weights of layers and normalisations, held as firmly as their nodes are certain."""
     by_themselves: int
-    """Parameters of no known node, held as firmly as nodes are on average."""
+    """Parameters of no known node, held row by row by what is found to hang on them when a task
+    ends; where nothing is measured, as firmly as nodes are on average."""
     free: Mapping[str, tuple[int, str]] = field(default_factory=dict)
     """By the name of a module or parameter how many weights are not held, and why."""
     loose: Mapping[str, str] = field(default_factory=dict)

@@ -35,6 +35,10 @@ gains at least a share of what the balance would give it:
 
     s_i^2 >= s_i'^2 + MEASURED sigma_init^2 B H_i / (2 beta)
 
+A parameter of no known node has no sigma. Each of its rows, of n numbers, is held by as much as a
+node of that curvature would be, v_r = MEASURED CAUTION B H_r / n in place of s_i^2 - 1
+(`loose.py`).
+
 A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
 learn what it likes. But what it says to the inputs of earlier tasks should not change at random
 either, since certain nodes listen to it. So it is held by a share of what the layer is held by on
@@ -105,8 +109,12 @@ def evidence(strength: Tensor) -> Tensor:
     >>> evidence(torch.tensor([1.0, 3.0]))
     tensor([1.5000, 9.5000])
     """
-    gained = (strength.square() - 1).clamp_min(0)
-    return gained + IDLE * gained.mean() + FLOOR
+    return weighed((strength.square() - 1).clamp_min(0))
+
+
+def weighed(gained: Tensor, floor: float = FLOOR) -> Tensor:
+    """The same, from what nodes have gained over 1 in squared strength."""
+    return gained + IDLE * gained.mean() + floor
 
 
 class Start(NamedTuple):
@@ -128,8 +136,22 @@ def beta_by_rule(starts: Iterable[Start]) -> float:
     >>> round(beta_by_rule([Start(math.sqrt(2 * 0.1 / 400), 400)]), 6)
     0.001
     """
+    return _usual_spread(starts) / CAUTION
+
+
+def caution(starts: Iterable[Start], beta: float) -> float:
+    """How many times the curvature of old tasks is held, with a `beta` of one's own.
+
+    >>> caution([Start(math.sqrt(2 * 0.1 / 400), 400)], beta=0.01)
+    10.0
+    """
+    return _usual_spread(starts) / beta if beta > 0 else 0.0
+
+
+def _usual_spread(starts: Iterable[Start]) -> float:
+    """The geometric mean; 1 where no layer has noise, so that nothing hangs on beta."""
     logs = [math.log(start.spread) for start in starts]
-    return math.exp(sum(logs) / len(logs)) / CAUTION
+    return math.exp(sum(logs) / max(len(logs), 1))
 
 
 def evened(start: Start, beta: float) -> float:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any, Self
 
@@ -20,17 +20,15 @@ import torch
 from torch import Tensor, nn
 from torch.utils._pytree import tree_leaves, tree_map
 
-from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.layers import GaussianEmbedding
-from uclearn.methods.contract import Inputs, lent
+from uclearn.methods.contract import Inputs
 from uclearn.networks import run
 from uclearn.penalties import Given
 from uclearn.ranks import present
 from uclearn.sizes import SEEN_PIECE
 from uclearn.tasks import FromLoader, iterate
 from uclearn.tasks.task import Task
-from uclearn.topology import without_shortcuts
 
 EXAMPLES = 4096
 """Of a finished task, spread over all of it, that are looked at: more change the last digits."""
@@ -180,58 +178,6 @@ class SeenInputs(nn.Module):
             part = whole[begin : begin + wide.width, begin : begin + wide.width]
             wide.blocks[0, number, : len(part), : len(part)] = part
         return wide
-
-
-@torch.no_grad()
-def gather(
-    model: nn.Module, layers: Sequence[GaussianLayer], seen: Sequence[SeenInputs], passes: Passes
-) -> list[list[Tensor]]:
-    """The sums of what each layer is given in some forward passes with the mean weights, over all
-    processes that learn the model.
-
-    Args:
-        model: that holds the layers.
-        layers: to listen to.
-        seen: whose memory the sums are for, in the same order.
-        passes: each a call that runs the model once.
-    """
-    totals: list[list[Tensor]] = [[] for _ in layers]
-
-    def listen(number: int) -> Any:
-        def hear(input: Tensor) -> None:
-            new = seen[number].sums(layers[number].inputs_seen(input))
-            known = totals[number] or [torch.zeros_like(each) for each in new]
-            totals[number] = [old.add_(each) for old, each in zip(known, new, strict=True)]
-
-        return hear
-
-    for number, layer in enumerate(layers):
-        layer.listener = listen(number)
-    try:
-        with lent(model), without_shortcuts():
-            for call in passes:
-                call()
-    finally:
-        for layer in layers:
-            layer.listener = None
-    for sums, memory in zip(totals, seen, strict=True):
-        if not sums:  # no pass of this process came by the layer
-            sums += [
-                torch.zeros_like(memory.corner),
-                *map(torch.zeros_like, (memory.edge, memory.blocks)),
-            ]
-        if present().size > 1:
-            present().sum_(sums)
-        if not all(bool(each.isfinite().all()) for each in sums):
-            raise TaskError(
-                "Cannot end the task: what the layers were given is not finite. Look for NaN or "
-                "inf in the data. What earlier tasks left is unchanged."
-            )
-    return totals
-
-
-Passes = Iterable[Any]
-"""Calls without arguments, each a forward pass."""
 
 
 def forward_calls(
