@@ -106,7 +106,7 @@ def convert(
     seed: int = 0,
 ) -> nn.Module:
     """A copy of `model` whose layers are Gaussian; in `eval()` it computes the same, to the bit,
-    unless `means="draw"`.
+    unless `means="draw"`. Frozen weights stay where they are in memory.
 
     Args:
         model: left untouched.
@@ -132,7 +132,7 @@ def convert(
     plain = tuple(plain)
     loose = tuple(loose)
     require_convertible(survey(model, plain, strict=strict, loose=loose))
-    converted: nn.Module = copied(model)
+    converted: nn.Module = copied(model, share_frozen=True)
     found = survey(converted, plain, strict=strict, loose=loose)
     noise = noise or Noise(seed)
     generator = torch.Generator().manual_seed(seed)

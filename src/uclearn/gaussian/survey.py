@@ -202,7 +202,7 @@ def require_convertible(found: Survey) -> None:
         raise UnsupportedLayerError(
             "This model cannot be converted as it is:\n- " + "\n- ".join(_lines(found)) + "."
         )
-    if not found.layers:
+    if not found.layers and next(found.loose_parameters(), None) is None:
         known = ", ".join(kind.__name__ for kind in GAUSSIAN)
         raise UnsupportedLayerError(
             f"This model has no layer that could be made Gaussian. Known layers: {known}. "

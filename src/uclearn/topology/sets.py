@@ -33,36 +33,47 @@ class NodeSets:
     def __init__(self) -> None:
         self._members: list[frozenset[int]] = [frozenset()]
         self._numbers: dict[frozenset[int], int] = {frozenset(): EMPTY}
+        self._unmarked = [EMPTY]
+        """By number of a set that of the same nodes without a mark."""
+        self._any_marked = False
 
     def number(self, members: Iterable[int]) -> int:
         """The number of this set, given out on first sight."""
         key = frozenset(members)
         if key not in self._numbers:
+            self._any_marked |= SHARE in key
+            bare = self.number(key - {SHARE}) if SHARE in key else len(self._members)
             self._numbers[key] = len(self._members)
             self._members.append(key)
+            self._unmarked.append(bare)
         return self._numbers[key]
 
     def members(self, number: int) -> frozenset[int]:
         """The set behind a number."""
-        return self._members[number] - {SHARE}
+        return self._members[self._unmarked[number]]
 
     def marked(self, numbers: Tensor) -> Tensor:
         """The same sets, marked as shares; empty ones stay what they are."""
-        return self._each(numbers, lambda found: found | {SHARE} if found else found)
+        distinct, inverse = numbers.unique(return_inverse=True)
+        found = [self._members[number] for number in distinct.tolist()]
+        marked = [self.number(each | {SHARE} if each else each) for each in found]
+        return torch.tensor(marked, dtype=torch.int64, device="cpu")[inverse].view(numbers.shape)
 
     def unmarked(self, numbers: Tensor) -> Tensor:
         """The same sets, as sets of nodes alone."""
-        return self._each(numbers, lambda found: found - {SHARE})
+        return self._table()[numbers] if self._any_marked else numbers
 
     def are_shares(self, numbers: Tensor) -> bool:
         """Whether all that is not empty is marked, and there is something."""
-        found = [self._members[number] for number in numbers.unique().tolist() if number != EMPTY]
-        return bool(found) and all(SHARE in each for each in found)
+        if not self._any_marked or not bool(numbers.any()):
+            return False
+        unmarked = self._table()
+        is_share = unmarked != torch.arange(len(unmarked), device="cpu")
+        is_share[EMPTY] = True
+        return bool(is_share[numbers].all())
 
-    def _each(self, numbers: Tensor, change: Callable[[frozenset[int]], frozenset[int]]) -> Tensor:
-        distinct, inverse = numbers.unique(return_inverse=True)
-        changed = [self.number(change(self._members[number])) for number in distinct.tolist()]
-        return torch.tensor(changed, dtype=torch.int64, device="cpu")[inverse].view(numbers.shape)
+    def _table(self) -> Tensor:
+        return torch.tensor(self._unmarked, device="cpu")
 
     def blank(self, shape: Sequence[int]) -> Tensor:
         """Empty sets in this shape. Set numbers live in main memory, wherever the data do."""

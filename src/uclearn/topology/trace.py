@@ -112,7 +112,7 @@ def trace(
     """
     # on a copy, so that nothing stays behind: no hook, no mode, no tensor that the model caches
     model, layers, followed, opaque = copied(
-        model, (model, dict(layers), dict(followed or {}), dict(opaque or {}))
+        model, (model, dict(layers), dict(followed or {}), dict(opaque or {})), share_frozen=True
     )
     watcher = ModuleWatcher(layers, followed, opaque, dims or {}, strict)
     watcher.attach(model)
@@ -135,18 +135,30 @@ def trace(
     )
 
 
-def copied(model: nn.Module, what: Any = None) -> Any:
+def copied(model: nn.Module, what: Any = None, *, share_frozen: bool = False) -> Any:
     """A deep copy of `what`, by default `model` itself; of weights that are computed before each
-    use (torch.nn.utils.weight_norm) their present values."""
-    computed = [
-        value
+    use (torch.nn.utils.weight_norm) their present values.
+
+    Args:
+        model: whose weights they are.
+        what: holds the model, or parts of it.
+        share_frozen: parameters that do not learn stay where they are in memory; those of a type
+            of their own (weights in 4 or 8 bit) are the same objects.
+    """
+    known: dict[int, Any] = {
+        id(value): value.detach().clone()
         for module in model.modules()
         for value in vars(module).values()
         if isinstance(value, Tensor) and not value.is_leaf
-    ]
-    return copy.deepcopy(
-        model if what is None else what, {id(value): value.detach().clone() for value in computed}
-    )
+    }
+    if share_frozen:
+        frozen = (own for own in model.parameters() if not own.requires_grad)
+        # its own parameter, so that moving one model to another device leaves the other alone
+        known |= {
+            id(own): nn.Parameter(own.data, False) if type(own) is nn.Parameter else own
+            for own in frozen
+        }
+    return copy.deepcopy(model if what is None else what, known)
 
 
 @contextmanager

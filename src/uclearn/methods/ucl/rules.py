@@ -56,6 +56,7 @@ import math
 from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
+import torch
 from torch import Tensor
 
 from uclearn.gaussian import GaussianLayer
@@ -88,7 +89,9 @@ def sigma_by_rule(layer: GaussianLayer, noise: float = NOISE) -> float:
     >>> round(sigma_by_rule(layer), 4)
     0.1581
     """
-    size = float(layer.weight.detach().double().square().mean().sqrt())
+    weight = layer.weight.detach()
+    length = float(torch.linalg.vector_norm(weight, dtype=torch.float64))
+    size = length / math.sqrt(weight.numel())
     return math.sqrt(noise) * size if size > 0 else initial_sigma(layer, None, noise)
 
 
