@@ -175,7 +175,7 @@ def table(found: dict[str, Any]) -> str:
     lines += [f"| {what} | {100 * share:.1f} |" for what, share in rows]
     lines += [
         "",
-        f"| the node | its σ / initial σ | what it says to task {task} before and after | task "
+        f"| the node | its σ / initial σ | its output for task {task} before and after | task "
         f"{task} if the node is put back, % | its weights to certain nodes, from their initial "
         f"values | task {task} if these weights are cut instead, % |",
         "|---|---|---|---|---|---|",
