@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 from tests.cli.terminal import Uclearn
 
 LONG = "x" * 5000
+LONGEST = 10_000
 LEARN = ("learn", "m", "--label", "fault", "--name", "a")
 
 
@@ -21,6 +25,9 @@ def _files(uclearn: Uclearn) -> None:
     Path("wide.csv").write_text(f"a,b,fault\n1,2,{'x' * 200_000}\n3,4,ok\n")
     Path("deep.toml").write_text(f"a = {'[' * 5000}{']' * 5000}\n")
     Path("folder.csv").mkdir()
+    Path("loop").symlink_to("loop")
+    Path("nul.toml").write_text('benchmark = "a\\u0000b/c"\n')
+    Path("deep.json").write_text("[" * 100_000 + "]" * 100_000)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +44,12 @@ def _files(uclearn: Uclearn) -> None:
         (("report", LONG), "File name too long: "),
         (("learn", LONG, "--data", "sound.csv", "--name", "a"), "File name too long: "),
         (("runs", "\udcff"), "must be a folder"),
+        (("run", "--config", "deep.json"), "deep.json is not valid JSON: maximum recursion"),
+        (("run", "--config", "nul.toml"), "expected the path of data of your own, found none"),
+        (("presets", "loop", "--grey"), "'loop': expected the path of data of your own"),
+        (("data", "--data", "~nobody-of-that-name"), "no home folder is known for what follows"),
+        (("presets", "~nobody-of-that-name"), "no home folder is known for what follows"),
+        (("presets", "--method", "x y " * 3000), "x y x y"),
     ],
 )
 def test_it_is_refused_in_a_line(uclearn: Uclearn, words: tuple[str, ...], told: str) -> None:
@@ -44,4 +57,36 @@ def test_it_is_refused_in_a_line(uclearn: Uclearn, words: tuple[str, ...], told:
     assert said.code == 1
     assert told in said.err
     assert said.err.count("\n") == 1
-    assert len(said.err) < 500
+    assert len(said.err) < (2500 if len(words[-1]) > LONGEST else 500)
+
+
+def test_asking_for_more_memory_than_there_is_is_a_line(
+    uclearn: Uclearn, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def much(*_: object, **__: object) -> None:
+        torch.empty(1 << 60, dtype=torch.uint8)
+
+    monkeypatch.setattr("uclearn.tasks.own.source.own_data", much)
+    said = uclearn("presets", "sound.csv")
+    assert said.code == 1
+    assert said.err.startswith("Error: This takes more memory than there is. Ask for less")
+
+
+def test_a_full_disk_behind_the_output_is_told() -> None:
+    with Path("/dev/full").open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "uclearn", "--version"], stdout=full, stderr=subprocess.PIPE
+        )
+    assert (ended.returncode, ended.stderr) == (1, b"Error: No space left on device.\n")
+
+
+def test_nobody_is_told_when_the_reader_has_gone() -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "uclearn", "--version"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert (process.stderr.read(), process.wait()) == (b"", 1)

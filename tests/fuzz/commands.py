@@ -52,11 +52,12 @@ def command_lines(draw: st.DrawFn) -> list[str]:
     words = list(way)
     usual = draw(st.integers(0, 9)) < 9
     mood = draw(st.sampled_from((12, 12, 3)))  # one value in so many is hostile
+    chance = min(30, 250 // (len(command.params) + 1))  # two or three options
     declared = inspect.signature(command.callback, eval_str=True).parameters
     for parameter in command.params:
         if parameter.name in declared and parameter.name not in _SKIPPED:
             kind = bare(declared[parameter.name].annotation)
-            words += draw(_given(parameter, kind, mood, small=usual))
+            words += draw(_given(parameter, kind, mood, chance, small=usual))
     if usual and "benchmark" in declared and "settings" in declared:
         words += ["--set", "network.hidden=[8]"]
     if draw(st.integers(0, 19)) == 19:  # what no declaration asks for
@@ -65,11 +66,12 @@ def command_lines(draw: st.DrawFn) -> list[str]:
 
 
 @st.composite
-def _given(draw: st.DrawFn, parameter: Any, kind: Any, mood: int, *, small: bool) -> list[str]:
-    """What is typed for one parameter: most optional ones are left out."""
-    chance = draw(st.integers(0, 99))
+def _given(
+    draw: st.DrawFn, parameter: Any, kind: Any, mood: int, chance: int, *, small: bool
+) -> list[str]:
+    """What is typed for one parameter: an optional one with a `chance` in percent."""
     argument = parameter.param_type_name == "argument"
-    if chance < (5 if parameter.required or argument else 85):
+    if draw(st.integers(0, 99)) < (5 if parameter.required or argument else 100 - chance):
         return list(SMALL.get(parameter.name, ())) if small and not argument else []
     about = f"{getattr(parameter, 'help', '')} {parameter.metavar or ''}"
     if argument:

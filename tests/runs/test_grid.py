@@ -13,6 +13,7 @@ from tests.runs.test_job import outcome
 from uclearn.runs import grid
 from uclearn.runs.config import Configuration
 from uclearn.runs.grid import run_all
+from uclearn.runs.job import Job
 from uclearn.runs.resolve import resolve
 from uclearn.storage.files import FolderLock
 
@@ -35,6 +36,17 @@ def test_a_run_that_fails_or_dies_stops_no_other_and_is_reported(tmp_path: Path)
     assert "`size` must be smaller than the number of training examples" in results[0].message
     assert results[1].message.startswith("its process was killed by signal 9")
     assert [result.summary() is None for result in results] == [True, True, False]
+
+
+@pytest.mark.slow
+def test_what_a_process_says_when_it_dies_at_its_start_is_passed_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(Job, "to_json", lambda job: "{}")  # says nothing
+    results = run_all(placed([small("ewc"), small("ewc", seed=1)], tmp_path), workers=2)
+    told = "its process ended with code 1, saying: KeyError: 'data'"
+    assert [(each.state, each.message) for each in results] == [("failed", told)] * 2
+    assert capfd.readouterr().err == ""
 
 
 @pytest.mark.slow

@@ -6,8 +6,8 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
-from contextlib import AbstractContextManager, nullcontext
-from typing import Annotated, Any
+from contextlib import AbstractContextManager, nullcontext, suppress
+from typing import Annotated, Any, NoReturn
 
 import typer
 
@@ -104,23 +104,60 @@ app.add_typer(data.app, name="data", rich_help_panel=PREPARE)
 def main() -> None:
     """Run the command; whatever is refused is one line and an exit code, never a traceback."""
     try:
-        with _company():
-            app(prog_name="uclearn")
+        try:
+            with _company():
+                app(prog_name="uclearn")
+        finally:
+            sys.stdout.flush()  # here, where a full disk behind it can still be told
     except UclearnError as error:
-        print(f"Error: {' '.join(str(error).split())}", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        _refuse(str(error))
     except KeyboardInterrupt:
         print("Stopped.", file=sys.stderr)  # noqa: T201
         sys.exit(130)
     except BrokenPipeError:  # `uclearn runs | head`
+        _let_go_of_output()
         sys.stderr.close()
         sys.exit(1)
     except OSError as error:  # a name that is too long, a folder that may not be read
-        if error.filename is None:
-            raise
+        if error.filename is None:  # what was said could not be written
+            _let_go_of_output()
+            _refuse(f"{error.strerror or error}.")
         name = textwrap.shorten(ascii(str(error.filename)), 100, placeholder="...")
-        print(f"Error: {error.strerror}: {name}. Check the path.", file=sys.stderr)  # noqa: T201
-        sys.exit(1)
+        _refuse(f"{error.strerror}: {name}. Check the path.")
+    except (MemoryError, RuntimeError) as error:
+        if not _is_want_of_memory(error):
+            raise
+        _refuse(
+            "This takes more memory than there is. Ask for less: a narrower network, smaller "
+            "batches, fewer or smaller examples."
+        )
+
+
+_LONGEST_WORD, _LONGEST = 300, 2000
+"""Characters of a word, and of all that is said about an error."""
+
+
+def _refuse(text: str) -> NoReturn:
+    """One line, however long what was typed."""
+    words = (
+        word if len(word) <= _LONGEST_WORD else f"{word[:100]}...{word[-100:]}"
+        for word in text.split()
+    )
+    line = " ".join(words)
+    if len(line) > _LONGEST:
+        line = f"{line[: _LONGEST // 2]} ... {line[-_LONGEST // 2 :]}"
+    print(f"Error: {line}", file=sys.stderr)  # noqa: T201
+    sys.exit(1)
+
+
+def _is_want_of_memory(error: Exception) -> bool:
+    return isinstance(error, MemoryError) or "allocate memory" in str(error)
+
+
+def _let_go_of_output() -> None:
+    """Python writes what is left when it ends; where that cannot be, nobody is to be told twice."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _company() -> AbstractContextManager[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from uclearn.errors import SettingError
+from uclearn.errors import SettingError, UclearnError
 
 if TYPE_CHECKING:
     from uclearn.runs.config import Configuration
@@ -146,6 +145,18 @@ def _network(text: str) -> dict[str, Any]:
         ) from None
 
 
+def _asked_in(config: Path) -> object:
+    """What a run was asked to read; None where its record cannot be read: others say so."""
+    from uclearn.storage.records import read_document
+
+    try:
+        document = read_document(config) or {"config": {}}
+    except UclearnError:
+        return None
+    then = document["config"].get("source")
+    return then.get("asked") if isinstance(then, dict) else None
+
+
 def changed_data(out: Path, configs: Sequence[Configuration]) -> str:
     """What to say where `out` holds runs of the same place, whose data were others then; empty:
     nothing."""
@@ -154,11 +165,10 @@ def changed_data(out: Path, configs: Sequence[Configuration]) -> str:
         return ""
     name = configs[0].benchmark
     for folder in sorted(out.glob(f"{name.rpartition('-')[0]}-*")):
-        if folder.name != name and (before := next(folder.glob("*/*/config.json"), None)):
-            then = json.loads(before.read_bytes())["config"].get("source") or {}
-            if then.get("asked") == source["asked"]:
-                return (
-                    f"The data in {source['asked']['path']} have changed since the runs in "
-                    f"{folder} were made. Those are left alone; new ones are kept as {name}."
-                )
+        before = None if folder.name == name else next(folder.glob("*/*/config.json"), None)
+        if before is not None and _asked_in(before) == source["asked"]:
+            return (
+                f"The data in {source['asked']['path']} have changed since the runs in {folder} "
+                f"were made. Those are left alone; new ones are kept as {name}."
+            )
     return ""

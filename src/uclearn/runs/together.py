@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from multiprocessing.connection import Connection
 from typing import Any
@@ -51,9 +52,10 @@ class _Workers:
                 children.start(_work, *given)
             while children.alive:
                 try:
-                    for _, message in children.listen():
+                    for child, message in children.listen():
                         if message is not None:
                             self._hear(*message)
+                        sys.stderr.write(child.words)  # none while it is at work
                 except KeyboardInterrupt:  # they got it too and are saving
                     interrupts += 1
                     if interrupts > 1:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing import get_context
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from typing import Any
+from multiprocessing.resource_tracker import ensure_running
+from typing import IO, Any
 
 Message = tuple[str, dict[str, Any]]
 """(what, details)."""
@@ -19,6 +23,17 @@ class Child:
 
     process: SpawnProcess
     messages: Connection
+    complaints: IO[bytes]
+    """Its standard error, while it is at work."""
+    words: str = ""
+    """What it wrote there, once it has ended."""
+
+    def end(self) -> None:
+        """Wait for it, and read what it complained of."""
+        self.process.join()
+        with self.complaints as file:
+            file.seek(0)
+            self.words = file.read().decode(errors="replace")
 
 
 class Children:
@@ -33,9 +48,12 @@ class Children:
         context = get_context("spawn")  # a fork would copy torch's threads in mid-air
         receiver, sender = context.Pipe(duplex=False)
         process = context.Process(target=work, args=(*given, sender))
-        process.start()
+        complaints = tempfile.TemporaryFile()  # noqa: SIM115 (closed when the process has ended)
+        ensure_running()  # a process that outlives this one: its errors stay where they are
+        with _errors_to(complaints):
+            process.start()
         sender.close()
-        self.alive.append(Child(process, receiver))
+        self.alive.append(Child(process, receiver, complaints))
         return self.alive[-1]
 
     def listen(self) -> Iterator[tuple[Child, Message | None]]:
@@ -45,7 +63,7 @@ class Children:
             try:
                 message = child.messages.recv()
             except (EOFError, OSError):
-                child.process.join()
+                child.end()
                 self.alive.remove(child)
                 yield child, None
             else:
@@ -64,3 +82,20 @@ def send(messages: Connection, what: str, details: dict[str, Any]) -> bool:
     except OSError:
         return False
     return True
+
+
+@contextmanager
+def _errors_to(file: IO[bytes]) -> Iterator[None]:
+    """A process started in here has `file` as its standard error, from its first moment on: it may
+    die before any line of ours runs in it."""
+    try:
+        here = os.dup(2)
+    except OSError:  # there is none
+        yield
+        return
+    try:
+        os.dup2(file.fileno(), 2)
+        yield
+    finally:
+        os.dup2(here, 2)
+        os.close(here)

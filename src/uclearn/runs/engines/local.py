@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
@@ -72,15 +73,19 @@ class _Pool:
     def _hear(self, child: Child, message: Message | None) -> None:
         job = self.jobs[child]
         if message is None:
-            state, why = self.outcomes.get(child, ("failed", _death(child.process.exitcode)))
-            self.listener.note(job, state, why)
+            if child in self.outcomes:
+                sys.stderr.write(child.words)
+            died = ("failed", _death(child.process.exitcode, child.words))
+            self.listener.note(job, *self.outcomes.get(child, died))
         elif message[0] == "outcome":
             self.outcomes[child] = (message[1]["state"], message[1]["message"])
         else:
             self.listener.tell(job, *message)
 
 
-def _death(code: int | None) -> str:
+def _death(code: int | None, words: str) -> str:
     if code is not None and code < 0:
         return f"its process was killed by signal {-code} (too little memory?)"
-    return f"its process ended with code {code} without a word"
+    last = words.strip().rpartition("\n")[2]
+    told = f"saying: {last[:500]}" if last else "without a word"
+    return f"its process ended with code {code}, {told}"

@@ -19,6 +19,7 @@ from uclearn.tasks.own.examples import Examples, remembered
 from uclearn.tasks.own.files import files_of, kind_of, read
 from uclearn.tasks.own.function import FUNCTION, digest_of, is_function, made_by
 from uclearn.tasks.own.sequence import lay_out, make_tasks
+from uclearn.tasks.sources.dataset import at_home
 from uclearn.tasks.task import TaskSequence
 
 Scenario = Literal["task", "class", "domain"]
@@ -230,7 +231,7 @@ def named(name: str, said: Mapping[str, Any] | None = None) -> str | Benchmark:
 
 
 def _is_path(name: str) -> bool:
-    return Path(name).expanduser().exists() or "/" in name or ":" in name or "." in name
+    return at_home(name).exists() or "/" in name or ":" in name or "." in name
 
 
 def stem(path: str) -> str:
@@ -246,4 +247,9 @@ def stem(path: str) -> str:
 def _absolute(path: str) -> str:
     if is_function(path):
         return path
-    return str(Path(path).expanduser().resolve())
+    try:
+        return str(at_home(path).resolve())
+    except (RuntimeError, OSError, ValueError) as error:  # links in a circle, a name of no file
+        raise DataError(
+            f"{path!r}: expected the path of data of your own, found none ({error})."
+        ) from error

@@ -64,10 +64,21 @@ def data_folder(given: str | Path | None = None) -> Path:
     Nothing is created.
     """
     if given is not None:
-        return Path(given).expanduser()
+        return at_home(given)
     if named := os.environ.get("UCLEARN_DATA"):
-        return Path(named).expanduser()
+        return at_home(named)
     return cache_folder() / "data"
+
+
+def at_home(place: str | Path) -> Path:
+    """A path in which ~ stands for somebody's home folder, without it."""
+    try:
+        return Path(place).expanduser()
+    except RuntimeError as error:
+        raise DataError(
+            f"{place}: no home folder is known for what follows the ~. Write the path in full, or "
+            "./~... for a folder of that name."
+        ) from error
 
 
 def cache_folder() -> Path:
