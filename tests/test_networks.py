@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch import nn
 
-from uclearn.networks import MultiHead, cifar_network, mlp, omniglot_network, picture_network
+from uclearn.networks import (
+    MultiHead,
+    cifar_network,
+    mlp,
+    omniglot_network,
+    picture_network,
+    torch_start,
+)
 
 
 def test_weights_are_uniform_with_variance_two_over_fan_in_and_biases_zero() -> None:
@@ -58,3 +65,16 @@ def test_pictures_of_any_shape_have_a_network(kind: str, shape: tuple[int, ...])
     assert many(torch.zeros(2, *shape), task=0).shape == (2, 3)
     again = picture_network(kind, shape, 5, seed=1)
     assert all(torch.equal(a, b) for a, b in zip(one.parameters(), again.parameters(), strict=True))
+
+
+def test_torchs_own_start_is_drawn_from_the_generator() -> None:
+    """Within the bounds that torch's constructors use, and as widely."""
+    network = torch_start(mlp(784, (400,), 10), torch.Generator().manual_seed(3))
+    again = torch_start(mlp(784, (400,), 10, seed=1), torch.Generator().manual_seed(3))
+    assert isinstance(network, nn.Sequential)
+    layer, usual = network[0], nn.Linear(784, 400)
+    assert isinstance(layer, nn.Linear)
+    for ours, theirs in ((layer.weight, usual.weight), (layer.bias, usual.bias)):
+        assert ours.abs().max() <= 1 / 28
+        assert float(ours.detach().std()) == pytest.approx(float(theirs.detach().std()), rel=0.1)
+    assert all(map(torch.equal, network.state_dict().values(), again.state_dict().values()))

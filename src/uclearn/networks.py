@@ -291,6 +291,18 @@ def _drawn(layers: list[nn.Module], seed: int) -> nn.Module:
     return he_start(nn.Sequential(*layers), torch.Generator().manual_seed(seed))
 
 
+def torch_start(network: nn.Module, generator: torch.Generator) -> nn.Module:
+    """As torch draws by itself, from `generator`: uniform weights and biases of variance
+    1 / (3 fan-in), for every Linear and Conv layer."""
+    with torch.no_grad():
+        for module in network.modules():
+            if isinstance(module, nn.Linear | nn.modules.conv._ConvNd):
+                bound = 1 / math.sqrt(module.weight[0].numel())
+                for parameter in module.parameters(recurse=False):
+                    parameter.uniform_(-bound, bound, generator=generator)
+    return network
+
+
 def he_start(network: nn.Module, generator: torch.Generator) -> nn.Module:
     """Uniform weights of variance 2 / fan-in and zero biases, for every Linear and Conv layer."""
     with torch.no_grad():

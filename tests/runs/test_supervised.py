@@ -8,9 +8,10 @@ from uclearn.errors import SettingError
 from uclearn.methods.registry import METHODS, WRAPPERS
 from uclearn.paper.settings import WHOLE_TASK
 from uclearn.runs.config import PRESETS
+from uclearn.runs.prepare import make_network
 from uclearn.runs.resolve import resolve, settable
 from uclearn.runs.supervised import preset
-from uclearn.tasks.benchmarks import BENCHMARKS
+from uclearn.tasks.benchmarks import BENCHMARKS, load_tasks
 
 WRAPPED = [f"vcl+{wrapper}" for wrapper in WRAPPERS]
 
@@ -82,3 +83,21 @@ def test_an_unknown_preset_is_refused() -> None:
         SettingError, match=r"`preset` must be one of default, best, paper, got 'worst'."
     ):
         preset("split-mnist", "ucl", "worst")
+
+
+def test_networks_can_start_as_torch_has_them_and_runs_of_before_keep_their_names() -> None:
+    he, torchs = (
+        resolve("permuted-mnist", "ewc", preset="paper", overrides={"network.start": start})
+        for start in ("he", "torch")
+    )
+    assert he.document()["network"].keys() == {"hidden", "dropout", "input_dropout"}
+    assert torchs.document()["network"]["start"] == "torch"
+    tasks = load_tasks("permuted-digits", seed=0, tasks=2)
+    drawn = make_network("permuted-digits", torchs.network, tasks, seed=0)
+    plain = make_network("permuted-digits", he.network, tasks, seed=0)
+    bias, none = (
+        max(float(p.detach().abs().max()) for n, p in each.named_parameters() if n.endswith("bias"))
+        for each in (drawn, plain)
+    )
+    assert bias > 0
+    assert none == 0

@@ -164,9 +164,14 @@ def plan(name: str, method: str) -> Values:
     return values | of("plan", PROGRAM, select_by="likelihood")
 
 
+_START = f"{OURS}: as UCL's; the authors' program leaves plain networks to torch (torch)"
+
+
 def network(name: str, method: str) -> Values:
     """The network: without dropout for UCL, with it for the plain networks of the baselines."""
     values = of("network", SECTION_4, hidden=TABLE[name].hidden)
+    if method not in ("ucl", "vcl"):
+        values |= of("network", _START, start="he")
     if not TABLE[name].hidden:
         return values
     if method in ("ewc", "si"):

@@ -21,7 +21,7 @@ from uclearn.measures.accuracy import (
 )
 from uclearn.methods.contract import Method
 from uclearn.methods.registry import build
-from uclearn.networks import MultiHead, has_heads, mlp, picture_network
+from uclearn.networks import MultiHead, has_heads, mlp, picture_network, torch_start
 from uclearn.ranks import choose_device
 from uclearn.runs.config import Learned
 from uclearn.session import Journal, Observer
@@ -41,6 +41,16 @@ def make_network(
     name: Named, settings: NetworkSettings, tasks: TaskSequence, seed: int
 ) -> nn.Module:
     """The plain network that the methods of a benchmark convert."""
+    made = _drawn_as_he(name, settings, tasks, seed)
+    own = settings.kind not in ("mlp", *PICTURE_NETWORKS)
+    if settings.start == "torch" and not own:
+        return torch_start(made, torch.Generator().manual_seed(seed))
+    return made
+
+
+def _drawn_as_he(
+    name: Named, settings: NetworkSettings, tasks: TaskSequence, seed: int
+) -> nn.Module:
     fixed = benchmark(name).network
     if fixed is not None:
         return fixed(seed)

@@ -60,6 +60,9 @@ class NetworkSettings(Settings):
     dropout: float = 0.0
     """After each hidden layer."""
     input_dropout: float = 0.0
+    start: Literal["he", "torch"] = "he"
+    """How weights are drawn: as He does, or as torch does by itself. A network of one's own draws
+    its own."""
 
 
 class DataSettings(Settings):
@@ -171,7 +174,7 @@ def check_network(name: Named, settings: NetworkSettings) -> None:
             )
     described = benchmark(name)
     if described.network is not None:
-        if settings != NetworkSettings():
+        if settings != NetworkSettings(start=settings.start):
             paper = "the convolutional one of the paper's supplement"
             which = paper if described.name in BENCHMARKS.ours else "its own"
             raise SettingError(
@@ -189,7 +192,7 @@ def check_network(name: Named, settings: NetworkSettings) -> None:
 
 def _check_kind(described: Benchmark, settings: NetworkSettings) -> None:
     kind, shape = settings.kind, described.input_shape
-    if settings != NetworkSettings(kind=kind):
+    if settings != NetworkSettings(kind=kind, start=settings.start):
         raise SettingError(
             f"`network` must have neither widths nor dropout where it is {kind}, got {settings}."
         )

@@ -33,7 +33,7 @@ SCHEMA = 2
 ADDED_LATER: dict[str, dict[str, Any]] = {
     "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
     "data": {"copies": None},
-    "network": {"kind": "mlp"},
+    "network": {"kind": "mlp", "start": "he"},
     "ucl": {"hold": "weights", "pretrained": False, "silence_idle": False},
     "ewc": {"fisher": "auto"},
     "vcl": {"sampling": "weight"},

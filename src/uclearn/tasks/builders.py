@@ -40,7 +40,6 @@ UNIT_SCALE = Normalise()  # x / 255
 _PAIRS = tuple((first, first + 1) for first in range(0, 10, 2))
 _LETTER_PAIRS = tuple((first, first + 5) for first in range(5))  # A/F, B/G, C/H, D/I, E/J
 _HUNDRED = tuple(tuple(range(first, first + 10)) for first in range(0, 100, 10))
-_SMALL_TEST = 0.2  # of notMNIST small, which comes without a test part
 _LARGE_TRAIN = 40_000  # images per letter of notMNIST large, as the authors
 _CIFAR_VALID = 0.1
 
@@ -67,7 +66,7 @@ def split_notmnist(seed: int, folder: Folder, tasks: int) -> TaskSequence:
     """A/F, B/G, C/H, D/I, E/J of notMNIST small; a fifth of each letter is the test."""
     letters = notmnist.load("small", folder)
     return _letter_pairs(
-        "split-notmnist", letters, seed, lambda count: round(count * (1 - _SMALL_TEST))
+        "split-notmnist", letters, seed, lambda count: round(count * (1 - notmnist.SMALL_TEST))
     ).take(tasks)
 
 

@@ -10,7 +10,7 @@ import torch
 
 from tests.tasks.sources.published import write_mnist
 from uclearn.tasks.sources.catalogue import CATALOGUE, dataset
-from uclearn.tasks.sources.verify import content_of, listing, md5_of, status
+from uclearn.tasks.sources.verify import content_of, listing, md5_of, status, twins
 
 
 def test_an_empty_folder_lists_everything_as_missing(tmp_path: Path) -> None:
@@ -63,6 +63,21 @@ def test_the_digests_are_the_plain_ones(tmp_path: Path) -> None:
 def test_the_real_data_are_verified(folder_with: Callable[..., Path], name: str) -> None:
     row = status(name, folder_with(name))
     assert row.state == "verified", row.detail
+
+
+def test_pictures_that_stand_on_both_sides_are_counted() -> None:
+    """A divided pair is torn apart in 2 * 0.2 * 0.8 of all cases; a triple counts too."""
+    one, two, three = (torch.full((1, 2, 2), value, dtype=torch.uint8) for value in (1, 2, 3))
+    several, across = twins(torch.cat([one, two, one, three, three, three]), 0.2)
+    assert several == 5
+    assert across == pytest.approx(2 * 0.2 * 0.8 + 3 * 0.2 * (1 - 0.2**2))
+
+
+def test_the_small_notmnist_says_what_is_there_more_than_once(
+    folder_with: Callable[..., Path],
+) -> None:
+    row = status("notmnist-small", folder_with("notmnist-small"))
+    assert "728 of 18,724 pictures are there more than once, so that about 127 of" in row.detail
 
 
 def test_the_checksums_of_the_unpacked_files_belong_to_the_packed_ones(

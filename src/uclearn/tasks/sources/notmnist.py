@@ -21,6 +21,8 @@ from uclearn.tasks.sources.folder import (
 )
 
 LETTERS = tuple("ABCDEFGHIJ")
+SMALL_TEST = 0.2
+"""Share of the small set to test by: it comes without a test part."""
 _MOST_BROKEN = 0.01  # of the files; the published sets have a handful
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,6 +15,7 @@ from uclearn.errors import DataError
 from uclearn.tasks.sources import notmnist, omniglot
 from uclearn.tasks.sources.catalogue import CATALOGUE, dataset
 from uclearn.tasks.sources.dataset import DataSet, File, data_folder, present
+from uclearn.tasks.sources.notmnist import SMALL_TEST
 
 State = Literal["verified", "unchecked", "missing", "damaged", "incomplete"]
 
@@ -97,14 +99,43 @@ def _content_status(entry: DataSet, base: Path) -> tuple[State, str]:
     if entry.content is None:
         return "unchecked", "no checksum is known for these files"
     try:
-        found = content_of(*_CONTENT[entry.name](base))
+        content = _CONTENT[entry.name](base)
     except DataError as error:
         return "damaged", str(error)
+    found = content_of(*content)
     if found != entry.content:
         return "damaged", f"expected pictures with SHA-256 {entry.content}, found {found}"
-    return "verified", str(base)
+    return "verified", f"{base}{_TWINS.get(entry.name, _untold)(content[0])}"
 
 
+def twins(pictures: Tensor, share: float) -> tuple[int, float]:
+    """How many pictures have a twin among the others, byte for byte, and how many are to be
+    expected in a test part of that share whose twin is in the training part.
+
+    >>> import torch
+    >>> twins(torch.tensor([[1], [1], [2], [3]], dtype=torch.uint8), 0.5)
+    (2, 0.5)
+    """
+    alike = Counter(picture.tobytes() for picture in pictures.contiguous().numpy()).values()
+    sizes = [count for count in alike if count > 1]
+    return sum(sizes), sum(count * share * (1 - share ** (count - 1)) for count in sizes)
+
+
+def _told_of_twins(pictures: Tensor) -> str:
+    several, across = twins(pictures, SMALL_TEST)
+    test = round(SMALL_TEST * len(pictures))
+    return (
+        f"; {several:,} of {len(pictures):,} pictures are there more than once, so that about "
+        f"{across:,.0f} of the {test:,} to test by are in the training data, too"
+    )
+
+
+def _untold(pictures: Tensor) -> str:
+    return ""
+
+
+_TWINS: dict[str, Callable[[Tensor], str]] = {"notmnist-small": _told_of_twins}
+"""Of sets whose examples are divided by chance, what that tears apart."""
 _CONTENT: dict[str, Callable[[Path], tuple[Tensor, ...]]] = {
     "notmnist-small": lambda base: notmnist.load("small", base)[:2],
     "omniglot": lambda base: omniglot.load(base)[:3],
