@@ -69,7 +69,7 @@ class MultiHead(nn.Module):
     def embed(self, input: Any) -> Tensor:
         """(batch, features): what enters the heads."""
         output = call(self.trunk, input)
-        return output if isinstance(output, Tensor) else _that_counts(output)
+        return output if isinstance(output, Tensor) else that_counts(output)
 
     def _head(self, task: int) -> nn.Linear:
         if not 0 <= task < len(self.heads):
@@ -130,11 +130,34 @@ def as_put_out(output: Any) -> tuple[Tensor, int]:
     """The tensor that counts as the model made it, and which of its dimensions is the classes'."""
     if isinstance(output, Tensor):
         return output, 1
-    found = _that_counts(output)
+    if isinstance(output, Answered):
+        return output.answers, 1
+    found = that_counts(output)
     return found, 2 if found.dim() == 3 else 1
 
 
-def _that_counts(output: Any) -> Tensor:
+class Answered(dict[Any, Any]):
+    """What a model put out, by name or place, where its answers do not follow from their shape,
+    such as those of several draws.
+
+    >>> said = Answered({"loss": 0.5}, answers=torch.zeros(2, 3))
+    >>> said.loss, said["loss"], answer(said).shape
+    (0.5, 0.5, torch.Size([2, 3]))
+    """
+
+    def __init__(self, parts: Mapping[Any, Any], answers: Tensor) -> None:
+        super().__init__(parts)
+        self.answers = answers
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(f"The model put out no {name!r}, but {list(self)}.") from None
+
+
+def that_counts(output: Any) -> Tensor:
+    """The tensor by which a model that puts out several things answers, as it is."""
     logits = output.get("logits") if isinstance(output, Mapping) else None
     logits = getattr(output, "logits", logits)
     if isinstance(logits, Tensor):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from uclearn.methods.contract import Method, Step
 from uclearn.methods.parts.fit import fit, mean_loss
 from uclearn.methods.vcl import VCL
 from uclearn.methods.vcl.mean_field import MeanFieldLayer
-from uclearn.networks import MultiHead
+from uclearn.networks import MultiHead, answer
 from uclearn.tasks import Data, Task, iterate
 
 STEP = Step(batch_size=8, examples=240)
@@ -406,3 +407,44 @@ def test_predictions_of_the_first_task_are_reproducible() -> None:
         learn(method, task, epochs=1, lr=0.01, optimizer=adam)
         runs.append(predict(method, task))
     assert torch.equal(*runs)
+
+
+class Words(nn.Module):
+    """Answers in several places; puts out an object, a dictionary, or a tuple."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.kind, self.first, self.last = kind, nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x: Tensor) -> Any:
+        hidden = self.first(x).relu()
+        logits = self.last(hidden)
+        said = {"loss": logits.mean(), "logits": logits, "hidden": hidden, "count": 7}
+        if self.kind == "object":
+            return SimpleNamespace(**said)
+        return said if self.kind == "dictionary" else tuple(said.values())
+
+
+@pytest.mark.parametrize("kind", ["object", "dictionary", "tuple"])
+@pytest.mark.parametrize("places", [(), (5,)])
+def test_several_draws_of_a_model_that_puts_out_more_than_a_tensor(
+    kind: str, places: tuple[int, ...]
+) -> None:
+    method = VCL(Words(kind), samples=3, prediction_samples=4)
+    x = torch.randn(2, *places, 4)
+    said = method.model(x)
+    loss, logits, hidden, count = said.values()
+    assert (loss.shape, count) == ((), 7)
+    assert hidden.shape == (3, 2, *places, 6)
+    assert logits is answer(said)
+    assert logits.shape == (3, 2, 3, *places)  # classes come third, as losses want them
+    torch.testing.assert_close(loss, logits.mean())
+    assert mean_loss(logits, torch.zeros(2, *places).long()).isfinite()
+    with torch.no_grad(), method.inference() as network:
+        chances = answer(network(x)).exp()
+    torch.testing.assert_close(chances.sum(1), torch.ones(2, *places))
+    if kind != "tuple":
+        assert said.logits is logits
+        with pytest.raises(AttributeError, match=r"The model put out no 'logit', but \['loss'"):
+            _ = said.logit

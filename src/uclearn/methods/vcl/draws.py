@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_flatten, tree_map_only
 
 from uclearn.errors import UnsupportedLayerError
 from uclearn.gaussian import Noise
+from uclearn.networks import Answered, answer, that_counts
 
 
 class WeightDraws:
@@ -116,21 +117,52 @@ class WeightDraws:
         now, self.now = self.now, 0
         if not now or output is None:  # None: the model raised
             return None
-        stacked = tree_map_only(Tensor, lambda tensor: tensor.unflatten(0, (now, -1)), output)
+        if isinstance(output, Tensor):
+            return self._answers(output, now)
+        answers, counts = self._answers(answer(output), now), that_counts(output)
+        parts = {
+            key: answers if part is counts else tree_map_only(Tensor, self._rest(now), part)
+            for key, part in _parts(output)
+        }
+        return Answered(parts, answers)
+
+    def _answers(self, answers: Tensor, now: int) -> Tensor:
+        """(draws, batch, classes, ...), or averaged; (draws * batch, classes, ...) is given."""
+        stacked: Tensor = answers.unflatten(0, (now, -1))
         if not self._averages:
             return stacked
-        average = average_probabilities if self.probabilities else average_outputs
-        return tree_map_only(Tensor, average, stacked)
+        return (average_probabilities if self.probabilities else average_outputs)(stacked)
+
+    def _rest(self, now: int) -> Callable[[Tensor], Tensor]:
+        """What becomes of other tensors: of a loss, which is a mean over all draws, nothing."""
+
+        def stacked(tensor: Tensor) -> Tensor:
+            if tensor.dim() == 0 or len(tensor) % now:
+                return tensor
+            apart: Tensor = tensor.unflatten(0, (now, -1))
+            whole = not self._averages or not tensor.is_floating_point()
+            return apart if whole else average_outputs(apart)
+
+        return stacked
+
+
+def _parts(output: Any) -> Iterable[tuple[Any, Any]]:
+    """Of what a model puts out: by name, or by place in a tuple."""
+    if isinstance(output, Mapping):
+        return output.items()
+    named = not isinstance(output, tuple | list)
+    return vars(output).items() if named else enumerate(output)
 
 
 def average_probabilities(logits: Tensor) -> Tensor:
-    """(draws, batch, classes) -> (batch, classes): the logarithm of the mean probabilities,
-    `log( 1/S sum_s softmax(logits_s) )`; their softmax is those probabilities again.
+    """(draws, batch, classes, ...) -> (batch, classes, ...): the logarithm of the mean
+    probabilities, `log( 1/S sum_s softmax(logits_s) )`; their softmax is those again.
 
     >>> average_probabilities(torch.tensor([[[0.0, 0.0]], [[0.0, -math.inf]]])).exp()
     tensor([[0.7500, 0.2500]])
     """
-    return logits.log_softmax(-1).logsumexp(0) - math.log(len(logits))
+    classes = 2 if logits.dim() > 2 else -1
+    return logits.log_softmax(classes).logsumexp(0) - math.log(len(logits))
 
 
 def average_outputs(outputs: Tensor) -> Tensor:
