@@ -9,7 +9,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.pretrained import strengths_by
-from uclearn.methods.ucl.rules import MEASURED, evidence
+from uclearn.methods.ucl.rules import evidence, share_of_measured
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
 from uclearn.penalties import Moved, OutputHold, half_product
@@ -35,7 +35,8 @@ class OutputAnchor(GaussianAnchor):
             beta: weight of eq. (6).
             batch_size: that the task was learned with.
         """
-        gained = strengths_by(curvature * MEASURED, float(self.initial), beta, batch_size)
+        counted = curvature * share_of_measured(self.layer)
+        gained = strengths_by(counted, float(self.initial), beta, batch_size)
         strength = (self.strength().square().clamp_min(1) + gained.square() - 1).sqrt()
         sigma = self.initial / strength
         rho = sigma + torch.log(-torch.expm1(-sigma))

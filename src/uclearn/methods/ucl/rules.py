@@ -35,6 +35,10 @@ gains at least a share of what the balance would give it:
 
     s_i^2 >= s_i'^2 + MEASURED sigma_init^2 B H_i / (2 beta)
 
+A convolution says much the same at neighbouring places, and its kernels move together, which a
+picture node by node does not see: compared with the true loss along the way of the next task, it is
+a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF_PLACES).
+
 A parameter of no known node has no sigma. Each of its rows, of n numbers, is held by as much as a
 node of that curvature would be, v_r = MEASURED CAUTION B H_r / n in place of s_i^2 - 1
 (`loose.py`).
@@ -67,6 +71,8 @@ Auto = Literal["auto"]
 REACH = 10.0
 WANDER = 0.3
 MEASURED = 0.3
+MEASURED_OF_PLACES = 1.0
+"""The same for convolutions."""
 NOISE = 0.1
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""
@@ -103,6 +109,16 @@ def lr_sigma_by_rule(steps: int | None) -> float:
     """
     steps = steps or STEPS
     return min(REACH / steps, WANDER / math.sqrt(steps))
+
+
+def share_of_measured(layer: GaussianLayer) -> float:
+    """Of the measured strength of a layer's nodes, what counts when a task ends.
+
+    >>> from uclearn.gaussian.layers import GaussianConv2d, GaussianLinear
+    >>> share_of_measured(GaussianLinear(4, 2)), share_of_measured(GaussianConv2d(4, 2, 3))
+    (0.3, 1.0)
+    """
+    return MEASURED if layer.weight.dim() <= 2 else MEASURED_OF_PLACES
 
 
 def evidence(strength: Tensor) -> Tensor:
@@ -145,7 +161,7 @@ def beta_by_rule(starts: Iterable[Start]) -> float:
 def caution(starts: Iterable[Start], beta: float) -> float:
     """How many times the curvature of old tasks is held, with a `beta` of one's own.
 
-    >>> caution([Start(math.sqrt(2 * 0.1 / 400), 400)], beta=0.01)
+    >>> round(caution([Start(math.sqrt(2 * 0.1 / 400), 400)], beta=0.01), 6)
     10.0
     """
     return _usual_spread(starts) / beta if beta > 0 else 0.0
