@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -21,8 +21,10 @@ from torch import Tensor, nn
 
 from benchmarks.pages import filled
 from benchmarks.pretrained import trained
+from uclearn.methods.contract import Method
 from uclearn.methods.registry import build
 from uclearn.tasks.benchmarks import load_tasks
+from uclearn.tasks.task import Task
 from uclearn.training.plan import Plan
 from uclearn.training.session import evaluate
 
@@ -96,18 +98,18 @@ def record(name: str, label: str, seed: int) -> dict[str, Any]:
     torch.manual_seed(seed)
     example = sequence[0].train.batch(torch.tensor([0, 1])).inputs
     method = build(method_name, NETWORKS[name](), example, {method_name: settings})
-    learned = []
-    for task in sequence:
-        trained(method, task, PLAN)
+    judged = learned_and_kept(method, sequence, PLAN)
+    return {"network": name, "method": label, "seed": seed, **judged}
+
+
+def learned_and_kept(method: Method, tasks: Iterable[Task], plan: Plan) -> dict[str, float]:
+    """Mean accuracy right after each task, and after the last."""
+    tasks, learned = list(tasks), []
+    for task in tasks:
+        trained(method, task, plan)
         learned.append(evaluate(method, task))
-    kept = mean(evaluate(method, task) for task in sequence)
-    return {
-        "network": name,
-        "method": label,
-        "seed": seed,
-        "learned": round(mean(learned), 4),
-        "kept": round(kept, 4),
-    }
+    kept = mean(evaluate(method, task) for task in tasks)
+    return {"learned": round(mean(learned), 4), "kept": round(kept, 4)}
 
 
 def runs() -> list[tuple[str, str, int]]:
