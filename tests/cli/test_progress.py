@@ -9,6 +9,7 @@ import pytest
 from rich.console import Console
 
 from tests.runs.small import small
+from uclearn.cli.printing import working
 from uclearn.cli.progress import Pace, _Bars, _Lines, counted
 from uclearn.runs.config import Configuration
 
@@ -96,3 +97,18 @@ def test_what_is_counted_comes_through_unchanged(capfd: pytest.CaptureFixture[st
     assert capfd.readouterr().err == "Trying: 3.\n"
     assert list(counted(iter("abc"), 3, "Trying", "quiet")) == ["a", "b", "c"]
     assert capfd.readouterr().err == ""
+
+
+def test_what_takes_its_time_moves_in_a_terminal_and_is_gone_afterwards(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    with working("Reading pictures"):
+        pass
+    assert capfd.readouterr() == ("", "")  # nothing in a log
+    monkeypatch.setattr("rich.console.Console", lambda stderr: terminal)
+    screen = StringIO()
+    terminal = Console(file=screen, force_terminal=True, width=60)
+    with working("Reading pictures"):
+        pass
+    assert "Reading pictures ..." in screen.getvalue()
+    assert screen.getvalue().endswith("\x1b[1A\x1b[2K")  # the line is taken away

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.printing import print_json, print_table
+from uclearn.cli.printing import print_json, print_table, working
 
 app = typer.Typer(help="List the data sets that are there, checked by checksum; get others.")
 
@@ -22,7 +22,8 @@ def listed(
     from uclearn.tasks.sources.dataset import data_folder
     from uclearn.tasks.sources.verify import listing
 
-    found = listing(data)
+    with working("Comparing checksums"):
+        found = listing(data)
     if json:
         print_json(
             {key: getattr(each, key) for key in ("name", "state", "detail")} for each in found

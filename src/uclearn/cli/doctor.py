@@ -10,7 +10,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 
 from uclearn.cli import options
-from uclearn.cli.printing import print_table
+from uclearn.cli.printing import print_table, working
 from uclearn.errors import UclearnError
 
 
@@ -38,9 +38,11 @@ def doctor(
     """
     from rich.text import Text
 
-    findings = [*_installation(), *_methods(), *_data(data)]
+    with working("Looking at the installation, the methods and the data"):
+        findings = [*_installation(), *_methods(), *_data(data)]
     if folder is not None:
-        findings += [*_runs(folder), *_models(folder)]
+        with working(f"Looking at {folder}"):
+            findings += [*_runs(folder), *_models(folder)]
     marks = {None: Text("-"), True: Text("ok"), False: Text("WRONG", style="red")}
     rows = ((finding.what, marks[finding.sound], finding.detail) for finding in findings)
     print_table(("what", "", "detail"), rows)

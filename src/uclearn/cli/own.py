@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from uclearn.cli.printing import working
 from uclearn.errors import SettingError, UclearnError
 
 if TYPE_CHECKING:
@@ -119,7 +120,8 @@ class Own(Reading):
         if "network" in given:
             settings |= _network(given.pop("network"))
         try:
-            found = named(benchmark, said | given)
+            with working(f"Reading {benchmark}"):
+                found = named(benchmark, said | given)
         except TypeError as error:  # a file may say anything
             raise SettingError(f"[source] of the file makes no sense: {error}.") from error
         if not isinstance(found, str) and found.source is not None and found.source.skipped:

@@ -8,7 +8,7 @@ import typer
 
 from uclearn.cli import options
 from uclearn.cli.own import Own
-from uclearn.cli.printing import print_json, print_table
+from uclearn.cli.printing import print_json, print_table, working
 from uclearn.errors import SettingError
 
 
@@ -39,7 +39,9 @@ def params(
         raise SettingError("`--hidden` and `--network` exclude each other: choose one.")
     settings: dict[str, Any] = {}
     subject = own.subject(benchmark, settings)
-    rows = parameter_table(subject, None if hidden is None else _widths(hidden), settings)
+    widths = None if hidden is None else _widths(hidden)
+    with working("Counting what each method keeps"):
+        rows = parameter_table(subject, widths, settings)
     thousands = PARAMETERS.get(benchmark.removesuffix("-large"), {}) if hidden is None else {}
     if json:
         print_json(
