@@ -36,6 +36,7 @@ ALLOWED = {
     "kl": "VCL's penalty as a function of tensors, beside the others in uclearn.penalties",
     "output_drift": "eq. (4) on outputs as a function of tensors, beside the others",
     "log_message": "called by http.server",
+    "render": "called by rich, of columns of its bars",
     "register_growth": "an error says that it teaches live models to grow by another method",
     "on_before_optimizer_step": "called by Lightning's Trainer",
     "on_train_batch_end": "called by Lightning's Trainer",

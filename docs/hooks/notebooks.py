@@ -31,5 +31,5 @@ def _cell(cell: dict[str, Any]) -> str:
     if cell["cell_type"] == "markdown":
         return source
     printed = "".join(line for each in cell["outputs"] for line in each.get("text", []))
-    shown = f"\n\n```text\n{printed.rstrip()}\n```" if printed else ""
+    shown = f'\n\n```text title="prints"\n{printed.rstrip()}\n```' if printed else ""
     return f"```python\n{source}\n```{shown}"

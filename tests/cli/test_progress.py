@@ -50,7 +50,8 @@ def test_the_time_left_is_known_in_the_first_run(clock: list[float]) -> None:
     assert pace.left == pytest.approx(210)  # half a run and three more, a minute each
     story.step(0, 1.0, 30)
     story.tell(0, "run_ends", state="made")
-    assert (pace.count, pace.left) == ("1 of 4 runs", pytest.approx(180))
+    assert pace.count == "1 of 4 runs"
+    assert pace.left == pytest.approx(180)
 
 
 def test_runs_that_were_done_before_do_not_make_it_look_faster(clock: list[float]) -> None:
@@ -62,7 +63,8 @@ def test_runs_that_were_done_before_do_not_make_it_look_faster(clock: list[float
     story.step(2, 0.75, 0)  # it goes on where it was stopped
     story.step(2, 1.0, 15)
     story.tell(2, "run_ends", state="made")
-    assert (pace.count, pace.left) == ("3 of 4 runs", pytest.approx(60))
+    assert pace.count == "3 of 4 runs"
+    assert pace.left == pytest.approx(60)
 
 
 def test_a_terminal_shows_count_and_time_left_of_all_runs(clock: list[float]) -> None:
@@ -105,9 +107,9 @@ def test_what_takes_its_time_moves_in_a_terminal_and_is_gone_afterwards(
     with working("Reading pictures"):
         pass
     assert capfd.readouterr() == ("", "")  # nothing in a log
-    monkeypatch.setattr("rich.console.Console", lambda stderr: terminal)
     screen = StringIO()
     terminal = Console(file=screen, force_terminal=True, width=60)
+    monkeypatch.setattr("rich.console.Console", lambda stderr: terminal)
     with working("Reading pictures"):
         pass
     assert "Reading pictures ..." in screen.getvalue()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.runs.small import SMALL
+from uclearn.rl.pace import seconds_per_step
 from uclearn.runs import rl
 from uclearn.runs.estimate import estimates, kinds
 from uclearn.runs.resolve import resolve
@@ -48,6 +49,6 @@ def test_each_environment_has_a_pace() -> None:
     plan = {"plan.environments": 4, "plan.rollout_steps": 8, "plan.epochs": 1}
     config = rl.resolve_rl(names, "ucl", overrides={**plan, "plan.minibatch": 8})
     method, made = rl.build_method(config), config.make_plan()
-    paces = rl.seconds_per_step(method, config.environments(), made)
+    paces = seconds_per_step(method, config.environments(), made)
     assert len(paces) == 2
     assert all(0 < pace < 1 for pace in paces)

@@ -228,7 +228,9 @@ _PASS_ON = (
     "dropout feature_dropout alpha_dropout feature_alpha_dropout "
     "layer_norm rms_norm group_norm batch_norm instance_norm"
 )
-_ELEMENTWISE = "bernoulli complex floor_divide hardswish log_sigmoid normal polar rrelu"
+_ELEMENTWISE = (  # what torch, or an older one, does not call pointwise itself
+    "bernoulli complex floor_divide hardswish leaky_relu log_sigmoid normal polar rrelu"
+)
 _MOVE = (
     "cat concat concatenate stack hstack vstack dstack repeat repeat_interleave tile "
     "index _unsafe_index index_select gather take take_along_dim masked_select masked_scatter "
