@@ -111,7 +111,7 @@ WHOLE = {
     *("golden/test_methods.py", "golden/test_two_one_one.py", "golden/test_version_0_1_0.py"),
     # what is no module of the package: the house itself, its documents, benchmarks and results
     *("test_benchmarks.py", "test_docs.py", "test_examples.py", "test_growth.py", "test_house.py"),
-    *("test_results.py", "test_unused.py", "test_whole_run.py", "test_zoo.py"),
+    *("test_results.py", "test_site.py", "test_unused.py", "test_whole_run.py", "test_zoo.py"),
 }
 """Files of tests from end to end, which mirror no module."""
 
