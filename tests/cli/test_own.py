@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
-import sys
-import time
 from pathlib import Path
 
 import pytest
 
+from tests.cli import dying
 from tests.cli.terminal import Uclearn
 from tests.tasks.own.files import blobs, machines, write_npz
 from uclearn.paper.curves import ablations
@@ -138,14 +138,8 @@ def test_killed_and_resumed_it_ends_as_if_it_never_was(uclearn: Uclearn, tmp_pat
     write_npz(tmp_path / "four.npz")
     words = ["run", "four.npz", "--split", "2", "--epochs", "60", "--set", "plan.precision=float32"]
     assert uclearn(*words, "--out", "whole", "-q").code == 0
-    command = [sys.executable, "-m", "uclearn", *words]
-    killed = subprocess.Popen([*command, "--out", "killed", "--checkpoint-seconds", "0", "-q"])
-    deadline = time.monotonic() + 60
-    while not list(Path("killed").rglob("checkpoint.safetensors")):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    killed.kill()
-    killed.wait()
+    killed = dying.words(5, *words, "--out", "killed", "--checkpoint-seconds", "0", "-q")
+    assert subprocess.run(killed, timeout=600).returncode == -signal.SIGKILL
     (cut,) = find_runs(Path("killed"))
     assert read_run(cut).summary is None
     assert uclearn("resume", "killed", "-q").code == 0

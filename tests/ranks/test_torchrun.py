@@ -120,7 +120,7 @@ def test_killed_stopped_and_resumed_a_run_ends_as_one_left_alone(tmp_path: Path)
         os.kill(rank(process, 1), signal.SIGKILL)
         struck = time.monotonic()
         code, _, complained = finished(process)
-        assert time.monotonic() - struck < 20
+        assert time.monotonic() - struck < 200  # not by waiting for the dead for half an hour
     assert code == 1
     # the survivor finds out by itself, or torchrun tells it, whichever comes first
     assert "another process of this run has ended" in complained or (

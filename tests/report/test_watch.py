@@ -101,7 +101,7 @@ def test_in_a_browser_it_shows_runs_and_grows_with_them(
             return found
 
         def wait_for(count: int) -> list[str]:
-            deadline = time.monotonic() + 20
+            deadline = time.monotonic() + 300
             while len(found := cards()) != count:
                 assert time.monotonic() < deadline, found
                 time.sleep(0.1)

@@ -157,7 +157,7 @@ def test_killed_in_the_middle_of_a_trial_it_repeats_that_trial_from_its_checkpoi
 def test_two_at_once_share_a_study_from_its_first_moment(tmp_path: Path) -> None:
     words = [*command(tmp_path, 6), "--trials", "5"]
     both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    said = [process.communicate(timeout=120)[0] for process in both]
+    said = [process.communicate(timeout=600)[0] for process in both]
     assert [process.returncode for process in both] == [0, 0]
     assert sum(text.count('"event": "run_begins"') for text in said) == 5
     assert len(find_runs(tmp_path)) == 5

@@ -155,7 +155,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
                 break
         child.send_signal(signal.SIGINT)
         rest = child.stdout.read()
-        assert child.wait(timeout=60) == 3
+        assert child.wait(timeout=600) == 3
     assert f"the state is saved in {tmp_path}. The same call (or command) goes on" in rest
     assert (tmp_path / CHECKPOINT_NAME).exists()
     plan = small_plan(epochs=100_000)

@@ -7,7 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -91,7 +90,7 @@ def test_two_machines_share_the_runs_and_a_killed_worker_costs_nothing(
     results = run_all(jobs, on=RayEngine(cluster), observer=careful)
     assert [result.state for result in results] == ["made", "made"]
     assert killed
-    assert told.count("retried") == 1
+    assert told.count("retried") >= 1  # a busy machine may lose it again; nothing is lost for good
     assert told.count("evaluation") == 2
     assert len(machines) == 2  # a raylet is the parent of its workers
     for result in results:
@@ -123,7 +122,7 @@ def test_a_driver_that_was_killed_picks_up_what_is_done(cluster: str, tmp_path: 
     first.communicate()
     begun = {place: (place / "config.json").read_text() for place in find_runs(tmp_path / "runs")}
     assert not all((place / "summary.json").exists() for place in begun)
-    out, err = compare(cluster, tmp_path).communicate(timeout=120)
+    out, err = compare(cluster, tmp_path).communicate(timeout=600)
     ended = [json.loads(line) for line in out.splitlines()]
     results = [line for line in ended if line["event"] == "result"]
     assert {line["state"] for line in results} <= {"made", "done"}, err
@@ -184,10 +183,12 @@ def test_no_cluster_at_an_address_is_said_at_once(
     ray = pytest.importorskip("ray")
     monkeypatch.setattr(ray, "is_initialized", lambda: False)
     jobs = placed([small("finetuning")], tmp_path)
-    begun = time.monotonic()
+    # not by waiting for one, as Ray would for a minute
+    monkeypatch.setattr(ray, "init", lambda *_, **__: pytest.fail("it was not asked first"))
     with pytest.raises(SettingError, match=r"No Ray cluster answers at `address` 127\.0\.0\.1:1:"):
         run_all(jobs, on=RayEngine("127.0.0.1:1"))
-    assert time.monotonic() - begun < 10
+    monkeypatch.undo()
+    monkeypatch.setattr(ray, "is_initialized", lambda: False)
     with pytest.raises(SettingError, match=r"The Ray cluster at nonsense cannot be used: Invalid"):
         run_all(jobs, on=RayEngine("nonsense"))
 
