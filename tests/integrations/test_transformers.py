@@ -168,6 +168,33 @@ def test_a_gate_takes_an_update_back_that_ruins_what_was_known(tmp_path: Path) -
     assert not torch.equal(now, before["model.classifier.weight"])
 
 
+@pytest.mark.slow
+def test_a_gate_judges_an_update_that_goes_on_from_a_checkpoint_as_a_whole(tmp_path: Path) -> None:
+    from uclearn.integrations.guard import Guard
+    from uclearn.integrations.transformers import GateCallback
+
+    def learner_of(method: EWC) -> Any:
+        guard = Guard(method, uclearn.Gate(max_drop=0.05, mode="warn"), {"first": words(7)})
+        made = trainer(method, tmp_path, max_steps=40, learning_rate=1e-2, save_strategy="no")
+        return made, guard
+
+    method = EWC(bert(), strength=0.0)
+    learner, guard = learner_of(method)
+    learner.train()
+    learner.end_task()
+    learner.args.save_strategy, learner.args.save_steps = "steps", 38
+    learner.add_callback(GateCallback(guard))
+    flipped = [{**each, "labels": 1 - each["labels"]} for each in examples(2)]
+    learner.train_dataset = flipped
+    learner.train()
+    again, other = learner_of(EWC(bert(), strength=0.0))
+    again.add_callback(GateCallback(other))
+    again.train_dataset = flipped
+    again.train(resume_from_checkpoint=str(tmp_path / "checkpoint-38"))
+    assert other.reason == guard.reason
+    assert "Task 'first' went from" in other.reason
+
+
 @pytest.mark.parametrize(
     "settings",
     [{"bf16": True}, {"torch_compile": True, "torch_compile_backend": "eager"}],

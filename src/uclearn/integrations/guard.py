@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from torch import Tensor
 
+from uclearn.errors import CheckpointError
 from uclearn.integrations.optimizers import memory_of, remember
 from uclearn.live.canaries import right_answers
 from uclearn.live.compared import compare
@@ -50,9 +51,26 @@ class Guard:
         self._state: dict[str, Tensor] = {}
 
     def begin(self) -> None:
-        """Training begins: what is there now is what must not be lost."""
+        """Training begins: what is there now is what must not be lost; where it goes on, what was
+        there when it began (`load_state_dict`)."""
+        if self._state:
+            return
         self._before = self._answers()
         self._state = {key: value.clone() for key, value in memory_of(self.method).items()}
+
+    def state_dict(self) -> dict[str, dict[str, Tensor]]:
+        """What an update is compared with, for a checkpoint in the midst of it."""
+        return {"answers": dict(self._before), "memory": dict(self._state)}
+
+    def load_state_dict(self, state: Mapping[str, Mapping[str, Tensor]]) -> None:
+        """Go on with the update that was under way: it is compared with what was there when it
+        began, and taken back to that."""
+        if state["answers"].keys() != (self.canaries.keys() if state["memory"] else set()):
+            raise CheckpointError(
+                "The state of the guard must be of the same canaries, got those of "
+                f"{', '.join(state['answers']) or 'none'} instead of {', '.join(self.canaries)}."
+            )
+        self._before, self._state = dict(state["answers"]), dict(state["memory"])
 
     def end(self) -> bool:
         """Training is over: judge it, and take it back to the bit if it may not pass (unless the

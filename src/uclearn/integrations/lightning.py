@@ -56,10 +56,19 @@ class ContinualCallback(Callback):  # type: ignore[misc]
 
 class GateCallback(Callback):  # type: ignore[misc]
     """Has a guard judge each `fit`. Where it refuses (`guard.passed` is False), the model is what
-    it was before; do not call `method.end_task` then."""
+    it was before; do not call `method.end_task` then. Checkpoints hold what it was, so that going
+    on from one is judged as a whole."""
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint holds of it."""
+        return self.guard.state_dict()
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on with the update that was under way."""
+        self.guard.load_state_dict(state_dict)
 
     def on_train_start(self, *_: Any) -> None:
         """Look at what is known."""

@@ -13,6 +13,7 @@ what the method remembers, and `train(resume_from_checkpoint=...)` takes it up a
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from pathlib import Path
@@ -29,6 +30,9 @@ from uclearn.storage import checkpoint
 
 MEMORY = "uclearn.safetensors"
 """Within a checkpoint of the trainer: what the method remembers, and what it trains."""
+GUARDED = "uclearn-gate.safetensors"
+"""Within a checkpoint of the trainer: what a gate compares with."""
+_log = logging.getLogger("uclearn")
 EXAMPLES = 1024
 """Of a finished task that are looked at when it ends."""
 
@@ -117,14 +121,37 @@ class ContinualTrainer(Continual, Trainer):  # type: ignore[misc]
 class GateCallback(TrainerCallback):  # type: ignore[misc]
     """Has a guard judge each `train`: `callbacks=[GateCallback(Guard(method, gate, canaries))]`.
     Where it refuses (`guard.passed` is False), the model is what it was before; do not call
-    `end_task` then. Going on from a checkpoint compares with the checkpoint."""
+    `end_task` then. Checkpoints hold what it was, so that going on from one is judged as a whole.
+    """
 
     def __init__(self, guard: Guard) -> None:
         self.guard = guard
 
-    def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """Look at what is known."""
+    def on_train_begin(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        """Look at what is known, or take up again what was known when this began."""
+        if state.global_step > 0:
+            self._go_on(args, state.global_step)
         self.guard.begin()
+
+    def on_save(self, args: Any, state: Any, *_: Any, **__: Any) -> None:
+        """Into the checkpoint that was just written."""
+        path = Path(args.output_dir) / f"checkpoint-{state.global_step}" / GUARDED
+        if path.parent.is_dir():
+            checkpoint.save(path, self.guard.state_dict(), "state of a guard")
+
+    def _go_on(self, args: Any, step: int) -> None:
+        given = args.resume_from_checkpoint
+        folders = [Path(args.output_dir) / f"checkpoint-{step}"]
+        folders[:0] = [Path(given)] if isinstance(given, str | Path) else []
+        path = next((each / GUARDED for each in folders if (each / GUARDED).exists()), None)
+        if path is None:
+            _log.warning(
+                "There is no %s in %s: this update is compared with the checkpoint, not with what "
+                "was there when it began.",
+                *(GUARDED, folders[-1]),
+            )
+        else:
+            self.guard.load_state_dict(checkpoint.load(path, "state of a guard"))
 
     def on_train_end(self, *_: Any, **__: Any) -> None:
         """Look again."""
