@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import resource
 import shutil
 import tempfile
-import tracemalloc
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -28,14 +28,14 @@ from uclearn.training.plan import Plan
 
 LOOKS = (1, 10, 50, 100)
 """After so many updates."""
+KINDS = ("one task", "new tasks", "rejected")
 _EXAMPLES, _CANARY = 120, 20
 
 
 def measure(kind: str, updates: int, width: int = 400) -> list[dict[str, Any]]:
-    """Sizes in bytes after some of the updates; `kind` is `one task`, `new tasks` or `rejected`."""
+    """Sizes in bytes after some of the updates; `kind` is one of `KINDS`."""
     folder = Path(tempfile.mkdtemp(prefix="uclearn-growth-"))
     found = []
-    tracemalloc.start()
     try:
         plan = Plan(epochs=1, batch_size=40)
         gate = Gate(max_drop=0.5, canary=_CANARY, max_total=1)
@@ -55,16 +55,16 @@ def measure(kind: str, updates: int, width: int = 400) -> list[dict[str, Any]]:
             if number in LOOKS:
                 found[-1] |= _sizes(folder)
     finally:
-        tracemalloc.stop()
         shutil.rmtree(folder)
     return found
 
 
 def _held(learner: Learner) -> dict[str, int]:
-    """What an open learner holds: tensors of its method, and all of python's in this process."""
+    """What an open learner holds: tensors of its method, and all of this process."""
     state = learner.method.state_dict().values()
     weights = sum(tensor.numel() * tensor.element_size() for tensor in state)
-    return {"state": weights, "python": tracemalloc.get_traced_memory()[0]}
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return {"state": weights, "process": pages * resource.getpagesize()}
 
 
 def _sizes(folder: Path) -> dict[str, int]:
@@ -83,12 +83,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
-    found = {kind: measure(kind, given.updates) for kind in ("one task", "new tasks", "rejected")}
-    print("| | updates | folder kB | checkpoint kB | journal kB | method kB | python kB |")
+    found = {kind: measure(kind, given.updates) for kind in KINDS}
+    print("| | updates | folder kB | checkpoint kB | journal kB | method kB | process kB |")
     print("|---|---|---|---|---|---|---|")
     for kind, rows in found.items():
         for row in rows:
-            sizes = [row[key] for key in ("folder", "checkpoint", "journal", "state", "python")]
+            sizes = [row[key] for key in ("folder", "checkpoint", "journal", "state", "process")]
             numbers = " | ".join(f"{size / 1000:.0f}" for size in sizes)
             print(f"| {kind} | {row['updates']} | {numbers} |")
     if given.json is not None:

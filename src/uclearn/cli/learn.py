@@ -31,8 +31,9 @@ def learn(
         Path,
         typer.Option(
             metavar="PATH",
-            help="Examples: a .csv or .parquet with a column of labels, an .npz with the arrays x "
-            "and y, a data set that `datasets` saved, or a folder of pictures, CLASS/*.png.",
+            help="Examples: a .csv or .parquet with a column of labels (or numbers: --target), an "
+            ".npz with the arrays x and y, a data set that `datasets` saved, or a folder of "
+            "pictures, CLASS/*.png.",
         ),
     ],
     name: Annotated[str, typer.Option(help="Of this update, and of the task that it begins.")],
@@ -93,11 +94,13 @@ def learn(
 
     A part of the data is set apart and never trained on. If an old task loses more than
     `--max-drop` of its accuracy on its own part, the update is rejected, the model stays what it
-    was to the bit, and the exit code is 3. `uclearn status FOLDER` tells the story.
+    was to the bit, and the exit code is 3. `uclearn status FOLDER` tells the story. Where numbers
+    are predicted (`--target`) there are no accuracies and no gate; the error is said.
     """
     from uclearn.live.folder import knows
     from uclearn.live.gate import Gate
     from uclearn.live.learner import Learner
+    from uclearn.live.numbers import learn_numbers
     from uclearn.live.reading import read_table
     from uclearn.live.table import as_update
     from uclearn.networks import has_heads
@@ -116,6 +119,7 @@ def learn(
     plan = {"epochs": epochs, "batch_size": batch_size, "lr": lr, "schedule": schedule}
     plan["seed"] = seed
     given: dict[str, Any] = {key: value for key, value in plan.items() if value is not None}
+    numbers = table.targets is not None
     gate = Gate(max_drop=max_drop, canary=canary, mode="warn" if warn else "reject")
 
     with Learner.open(folder, new=lambda: _new(table, made, given)) as learner:
@@ -126,9 +130,12 @@ def learn(
         learner.plan = replace(learner.plan, **given)
         learner.encoding = table.encoding or learner.encoding
         heads = has_heads(learner.network)
-        request = as_update(table, learner.tasks, task, heads=heads, add_classes=add_classes)
-        update = learner.learn(name=name, task=task, gate=gate, **request)
-    _tell(update, folder, json)
+        if numbers:  # accuracies are what a gate compares
+            update, told = learn_numbers(learner, table, name, task, canary)
+        else:
+            request = as_update(table, learner.tasks, task, heads=heads, add_classes=add_classes)
+            update, told = learner.learn(name=name, task=task, gate=gate, **request), {}
+    _tell(update, folder, json, told)
     if not update.kept:
         raise typer.Exit(REJECTED)
 
@@ -148,8 +155,9 @@ def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
     own = parse_settings([f"method.{text}" for text in made["set"] or []])
     settings = {key.removeprefix("method."): value for key, value in own.items()}
     classes = len(in_order(table.labels or ()))
+    one_head = made["one-head"] or table.targets is not None  # numbers have one output for all
     if table.inputs.dim() == 4 and not made["hidden"]:  # pictures
-        shape, outputs = table.inputs.shape[1:], classes if made["one-head"] else None
+        shape, outputs = table.inputs.shape[1:], classes if one_head else None
         conv = picture_network("conv", shape, outputs, seed=seed)
         return Learner(conv, made["method"] or "ucl", plan=Plan(**chosen), **settings)
     widths = _widths(made["hidden"] or "64,64")
@@ -158,8 +166,8 @@ def _new(table: Table, made: dict[str, Any], plan: dict[str, Any]) -> Learner:
     scaled = None if table.encoding is None else table.encoding.scaled()
     common = Standardise.of(table.inputs.flatten(1), scaled)
     scale: list[nn.Module] = [] if made["as-is"] else [common]
-    if made["one-head"]:
-        body = mlp(features, widths, classes, seed=seed)
+    if one_head:
+        body = mlp(features, widths, classes or 1, seed=seed)
         network: nn.Module = nn.Sequential(*flat, *scale, *body.children())
     else:
         heads = mlp(features, widths, None, seed=seed)
@@ -188,14 +196,19 @@ def _widths(text: str) -> tuple[int, ...]:
     return widths
 
 
-def _tell(update: Update, folder: Path, json: bool) -> None:
+def _tell(update: Update, folder: Path, json: bool, told: dict[str, Any]) -> None:
     if json:
-        document = {k: v for k, v in update.document().items() if k != "nodes"}
+        document = {k: v for k, v in {**update.document(), **told}.items() if k != "nodes"}
         typer.echo(json_lines.dumps(document))
         return
     sizes = f"{update.train} examples, {update.canary} set apart"
     learned = "" if update.accuracy is None else f", right on {update.accuracy:.1%} of those"
     typer.echo(f"{update.name}: {update.decision}. {sizes}{learned}. {update.reason}")
+    if told:
+        typer.echo(
+            f"Off by {told['error']:.4g} on {told['held_out']} rows that were not learned from "
+            f"(root mean square; always saying the first mean: {told['error_of_mean']:.4g})."
+        )
     for words in (*update.notes, *update.concerns):
         typer.echo(words)
     if not update.kept:

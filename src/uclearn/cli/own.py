@@ -41,6 +41,17 @@ class Reading:
         str | None,
         _option("Column with train, valid or test. Default: split, if there is one.", "COLUMN"),
     ] = None
+    target: Annotated[
+        str | None, _option("Column of numbers to be predicted, instead of classes.", "COLUMN")
+    ] = None
+    group_column: Annotated[
+        str | None,
+        _option(
+            "Column of what must not be torn apart by the split, as patients. Default: group, if "
+            "there is one.",
+            "COLUMN",
+        ),
+    ] = None
     drop: Annotated[str | None, _option("Columns to leave out.", "COLUMN,...")] = None
     categories: Annotated[
         str | None, _option("Columns of numbers that are names.", "COLUMN,...")
@@ -79,17 +90,6 @@ class Own(Reading):
         _option(
             "task: an output layer for each task; class: one that grows with the classes; domain: "
             "the same classes in every task. Default: what fits."
-        ),
-    ] = None
-    target: Annotated[
-        str | None, _option("Column of numbers to be predicted, instead of classes.", "COLUMN")
-    ] = None
-    group_column: Annotated[
-        str | None,
-        _option(
-            "Column of what must not be torn apart by the split, as patients. Default: group, if "
-            "there is one.",
-            "COLUMN",
         ),
     ] = None
     test: Annotated[

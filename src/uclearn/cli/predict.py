@@ -54,7 +54,8 @@ def predict(
     ] = None,
     json: options.Json = False,
 ) -> None:
-    """Answer: for each example the task, the label, how probable it is, and how sure that is."""
+    """Answer: for each example the task, the label, how probable it is, and how sure that is; or
+    the number, where numbers were learned."""
     from uclearn.live.learner import Learner
     from uclearn.live.reading import read_table
     from uclearn.storage.files import write_text
@@ -69,7 +70,8 @@ def predict(
     prediction = learner.predict(table.inputs, task, uncertainty=uncertainty, together=together)
     if prediction.task_margin is not None:
         typer.echo(_guessed(learner, together), err=True)
-    rows = list(_rows(learner, prediction))
+    told = _rows if prediction.classifies else _numbers
+    rows = list(told(learner, prediction))
     text = "".join(json_lines.dumps(row) + "\n" for row in rows) if json else _csv(rows)
     if out is None:
         sys.stdout.write(text)
@@ -109,6 +111,22 @@ def _rows(learner: Learner, prediction: LearnerPrediction) -> Iterator[dict[str,
             row["task_margin"] = round(float(prediction.task_margin[number]), 6)
         if prediction.disagreement is not None:
             row["disagreement"] = round(float(prediction.disagreement[number]), 6)
+        yield row
+
+
+def _numbers(learner: Learner, prediction: LearnerPrediction) -> Iterator[dict[str, Any]]:
+    """In the units of the column that was learned."""
+    encoding = learner.encoding
+    mean, spread = (encoding and encoding.target) or (0.0, 1.0)
+    title = (encoding and encoding.roles.target) or "output"
+    for number, (name, output) in enumerate(
+        zip(prediction.tasks, prediction.outputs.flatten(1).tolist(), strict=True)
+    ):
+        row: dict[str, Any] = {"task": name}
+        for place, value in enumerate(output):
+            row[title if len(output) == 1 else f"{title} {place}"] = value * spread + mean
+        if prediction.disagreement is not None:
+            row["disagreement"] = float(prediction.disagreement[number].max()) * spread
         yield row
 
 

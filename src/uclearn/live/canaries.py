@@ -3,7 +3,7 @@ never trained on, and hashes of what was trained on, which prove that the two do
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 from typing import Any
@@ -43,6 +43,10 @@ class TaskRecord:
     not guarded anything yet."""
     seen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
     """Hashes of all examples that were trained on: eight bytes each."""
+    groups: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """Hashes of the groups that its canary is made of, where examples come in groups."""
+    groups_seen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """And of those that were trained on."""
 
     def taught(self, train: Data, canary: Data | None, answers: Tensor | None) -> TaskRecord:
         """The same task after it was trained on `train`, guarded by `canary` as well, of which the
@@ -51,6 +55,14 @@ class TaskRecord:
         parts = [each for each in (self.first, answers) if each is not None]
         first = torch.cat(parts) if parts else None
         return replace(self, seen=seen, canary=_joined(self.canary, canary), first=first)
+
+    def grouped(self, portions: Portions) -> TaskRecord:
+        """The same, knowing which groups were on which side."""
+        return replace(
+            self,
+            groups=torch.cat([self.groups, portions.groups]).unique(),
+            groups_seen=torch.cat([self.groups_seen, portions.groups_seen]).unique(),
+        )
 
     def validation(self, data: NewData, model: nn.Module, example: Any) -> Data:
         """Validation data of this task, refused if they do not fit it."""
@@ -111,6 +123,10 @@ class Portions:
     canary: Data | None
     left_out: int
     """Copies of canary examples that are in neither part."""
+    groups: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """Hashes of the groups in the canary."""
+    groups_seen: Tensor = field(default_factory=lambda: torch.zeros(0, dtype=torch.int64))
+    """And of those to train on."""
 
 
 def guarded(tasks: Iterable[TaskRecord], gate: Gate | None) -> list[TaskRecord]:
@@ -146,21 +162,41 @@ def _with_canary(task: TaskRecord, gate: Gate) -> TaskRecord:
 
 
 def divide(
-    data: Data, name: str, gate: Gate | None, tasks: Iterable[TaskRecord], seed: int
+    data: Data,
+    name: str,
+    gate: Gate | None,
+    tasks: Iterable[TaskRecord],
+    seed: int,
+    groups: Sequence[str] | None = None,
 ) -> Portions:
     """The part of `data`, of the task `name`, to train on, and the part that will guard it; without
-    a gate nothing is set apart. The canaries of known `tasks` must not be trained on."""
+    a gate nothing is set apart. The canaries of known `tasks` must not be trained on. Examples of
+    one of the `groups` are all on one side, in later updates too."""
     known = list(tasks)
-    portions = Portions(data, None, 0) if gate is None else _divided(data, name, gate, known, seed)
-    own = hashes(_whole(portions.train).inputs)
+    if groups is not None and len(groups) != len(data):
+        raise DataError(
+            f"`groups` must name one for each of the {len(data)} examples, got {len(groups)}."
+        )
+    own = None if groups is None else hashes_of_words(groups)
+    portions = Portions(data, None, 0)
+    if gate is not None:
+        portions = _divided(data, name, gate, known, seed, own)
+    trained = hashes(_whole(portions.train).inputs)
     for task in known:
         if task.canary is not None:
             what = f"training examples are also in the canary of task {task.name!r}"
-            refuse_overlap(own, hashes(_whole(task.canary).inputs), what)
+            refuse_overlap(trained, hashes(_whole(task.canary).inputs), what)
     return portions
 
 
-def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: int) -> Portions:
+def _divided(
+    data: Data,
+    name: str,
+    gate: Gate,
+    tasks: list[TaskRecord],
+    seed: int,
+    groups: Tensor | None,
+) -> Portions:
     if data.targets.is_floating_point():
         raise SettingError(
             "`gate` compares accuracies, but the targets of `data` are numbers, not labels. Leave "
@@ -180,7 +216,9 @@ def _divided(data: Data, name: str, gate: Gate, tasks: list[TaskRecord], seed: i
     if isinstance(wanted, int | float):
         count = round(wanted * len(data)) if wanted < 1 else int(wanted)
         order = torch.randperm(len(data), generator=generator(seed, f"canary of {name}"))
-        return set_apart(data, max(count, 1), order, seen)
+        if groups is None:
+            return set_apart(data, max(count, 1), order, seen)
+        return groups_apart(data, max(count, 1), order, seen, groups, tasks)
     canary = replace(as_data(wanted, "canary"), task=data.task)
     own = hashes(canary.inputs)
     refuse_overlap(hashes(data.inputs), own, "training examples are also in `canary`")
@@ -216,6 +254,39 @@ def set_apart(data: Data, count: int, order: Tensor, seen: Tensor) -> Portions:
     return Portions(data.subset(rest), data.subset(chosen), left_out)
 
 
+def groups_apart(
+    data: Data,
+    count: int,
+    order: Tensor,
+    seen: Tensor,
+    groups: Tensor,
+    tasks: Sequence[TaskRecord],
+) -> Portions:
+    """As `set_apart`, but whole groups, (examples,) hashes of their names: about `count` examples.
+    Those that guard one of the known `tasks` guard again, those that were trained on do not."""
+    none = torch.zeros(0, dtype=torch.int64)
+    guards = torch.isin(groups, torch.cat([none, *(task.groups for task in tasks)]))
+    trained = torch.isin(groups, torch.cat([none, *(task.groups_seen for task in tasks)]))
+    chosen = guards.clone()
+    for position in order[~(guards | trained)[order]].tolist():
+        if int(chosen.sum()) >= count:
+            break
+        chosen |= groups == groups[position]
+    own = hashes(_whole(data).inputs)
+    fresh = chosen & ~torch.isin(own, seen)
+    rest = ~chosen & ~torch.isin(own, own[fresh])
+    if not bool(fresh.any()) or not bool(rest.any()):
+        raise DataError(
+            f"`data` must hold enough groups to set some apart as a canary and train on the rest, "
+            f"got {len(groups.unique())}, of which {len(groups[trained].unique())} were trained on "
+            f"and {len(groups[guards].unique())} guard already. Give more, or a canary of your own."
+        )
+    parts = [each.nonzero().flatten() for each in (rest, fresh)]
+    left_out = len(data) - sum(map(len, parts))
+    sides = (groups[fresh].unique(), groups[rest].unique())
+    return Portions(data.subset(parts[0]), data.subset(parts[1]), left_out, *sides)
+
+
 # -- recognising examples --------------------------------------------------------------------
 
 
@@ -235,6 +306,12 @@ def hashes(inputs: Examples) -> Tensor:
     rows = (inputs.detach().cpu() + 0).contiguous().reshape(len(inputs), -1)
     every = rows.view(torch.uint8).numpy() if rows.numel() else rows.numpy()
     found = [blake2b(row.tobytes(), digest_size=8, key=kind[:64]).digest() for row in every]
+    return torch.tensor([int.from_bytes(h, "big", signed=True) for h in found], dtype=torch.int64)
+
+
+def hashes_of_words(words: Sequence[str]) -> Tensor:
+    """(words,) int64: equal for equal words."""
+    found = [blake2b(str(word).encode(errors="replace"), digest_size=8).digest() for word in words]
     return torch.tensor([int.from_bytes(h, "big", signed=True) for h in found], dtype=torch.int64)
 
 

@@ -126,6 +126,7 @@ class Learner:
         classes: int | None = None,
         labels: Sequence[str] = (),
         class_weights: ClassWeights | None = None,
+        groups: Sequence[str] | None = None,
         notes: Sequence[str] = (),
     ) -> Update:
         """Learn from new data; what comes back says what became of it.
@@ -146,13 +147,15 @@ class Learner:
             labels: names of the classes.
             class_weights: one for each class, or `"balanced"`: rare classes count as much as
                 frequent ones.
+            groups: for each example what it belongs to, as a patient: a gate sets whole groups
+                apart, and those of one side stay there in later updates.
             notes: what there is to say about the data, for the journal.
         """
         encoding = self.encoding
         if isinstance(data, str | Path):
             table = read_table(Asked(str(data)), self.knows(), labelled=True)
             encoding = table.encoding or encoding
-            notes = (*notes, *table.notes)
+            notes, groups = (*notes, *table.notes), groups or table.groups
             found = as_update(table, self.tasks, task, heads=has_heads(self.network))
             data, labels = found["data"], labels or found["labels"]
             classes = found["classes"] if classes is None else classes
@@ -167,7 +170,7 @@ class Learner:
         if self.loss is None:
             check_targets(self.method.model, arrived, self.example)
         known = guarded(self.tasks.values(), gate)
-        portions = divide(arrived, target.name, gate, known, self.plan.seed)
+        portions = divide(arrived, target.name, gate, known, self.plan.seed, groups)
         valid = None
         if validation is not None:
             valid = target.validation(validation, self.method.model, self.example)

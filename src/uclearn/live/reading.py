@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from uclearn.errors import DataError
+from uclearn.errors import DataError, SettingError
 from uclearn.live.table import Knows, Table
 from uclearn.tasks.own.arrow import arrow_columns
 from uclearn.tasks.own.columns import Column, Roles, columns_for
@@ -39,6 +39,8 @@ def read_table(asked: Asked, knows: Knows, *, labelled: bool, only: str | None =
     """
     kind, path = kind_of(asked.path), Path(asked.path)
     refuse_unfitting(asked, kind)
+    if asked.target is not None and kind == "npz":
+        raise SettingError("`--target` names a column of a table; a .npz is learned by its labels.")
     if kind == "pictures":
         return _from_pictures(path if only is None else path / only, asked, knows, labelled)
     if kind == "npz":
@@ -94,8 +96,10 @@ def _from_columns(
     roles = _roles(asked, knows, read.names, labelled)
     if not len(next(iter(read.columns.values()), Column("")).values()) and pixels is None:
         raise DataError(f"{asked.path}: expected at least one row of examples, found none.")
-    labels = None
-    if labelled:
+    labels = targets = None
+    if labelled and roles.target is not None:
+        targets = _numbers(asked.path, read.columns[roles.target], at)
+    elif labelled:
         assert roles.label is not None
         labels = tuple(read.columns[roles.label].words(at))
     encoding: Encoding | None = None
@@ -109,13 +113,28 @@ def _from_columns(
         inputs, notes = encoding.encoded(read.columns)
         if left := encoding.left_out(read.names) if knows.encoding is not None else []:
             notes.append(f"Left out, as the model does not know them: columns {', '.join(left)}.")
-    table = Table(inputs, labels, encoding, tuple(notes))
+    table = Table(inputs, labels, encoding, tuple(notes), targets)
     if not labelled:
         return table
-    told = [
-        read.columns[n].words(at) if n in read.columns else None for n in (roles.task, roles.part)
-    ]
-    return _part_of(table, asked.path, *told, only=only)
+    tasks, parts, groups = (
+        read.columns[n].words(at) if n in read.columns else None
+        for n in (roles.task, roles.part, roles.group)
+    )
+    table = replace(table, groups=None if groups is None else tuple(groups))
+    return _part_of(table, asked.path, tasks, parts, only=only)
+
+
+def _numbers(where: str, column: Column, at: Any) -> Tensor:
+    """(rows, 1): what is to be predicted, of which nothing may be missing."""
+    values = column.values()
+    missing = np.isnan(values).nonzero()[0] if column.is_number else [0]
+    if len(missing):
+        raise DataError(
+            f"{at(int(missing[0]))}, column {column.name}: expected a number to be predicted, "
+            f"found {'an empty cell' if column.is_number else 'words'}. Leave such rows out, or "
+            "say `--label` for classes."
+        )
+    return torch.from_numpy(values.astype(np.float32)).unsqueeze(1)
 
 
 def _refuse_words(where: str, encoding: Encoding) -> None:
@@ -172,8 +191,10 @@ def _from_npz(path: Path, labelled: bool, only: str | None) -> Table:
     table = _checked(path, arrays["x"], labels)
     if not labelled:
         return table
-    told = [_words(path, n, arrays[n]) if n in arrays else None for n in ("task", "split")]
-    return _part_of(table, str(path), *told, only=only)
+    tasks, parts, groups = (
+        _words(path, n, arrays[n]) if n in arrays else None for n in ("task", "split", "group")
+    )
+    return _part_of(replace(table, groups=groups), str(path), tasks, parts, only=only)
 
 
 def _words(path: Path, name: str, words: Any) -> tuple[str, ...]:

@@ -28,6 +28,10 @@ class Table:
     """How its columns became features; None: it has no columns."""
     notes: tuple[str, ...] = ()
     """What there is to say about it."""
+    targets: Tensor | None = None
+    """(examples, 1) float32, as they stood there: numbers to be predicted, instead of labels."""
+    groups: tuple[str, ...] | None = None
+    """What each example belongs to and is not to be torn from, as a patient."""
 
     def numbered(self, known: Sequence[str]) -> Tensor:
         """(examples,) the place of each label among the `known` ones."""
@@ -44,10 +48,15 @@ class Table:
 
     def rows(self, chosen: Tensor, *notes: str) -> Table:
         """Those that are `chosen`, (examples,) bool, and what there is to say about that."""
-        assert self.labels is not None
-        labels = tuple(self.labels[row] for row in chosen.nonzero().flatten().tolist())
-        said = (*self.notes, *notes)
-        return replace(self, inputs=self.inputs[chosen], labels=labels, notes=said)
+        rows = chosen.nonzero().flatten().tolist()
+        return replace(
+            self,
+            inputs=self.inputs[chosen],
+            labels=None if self.labels is None else tuple(self.labels[row] for row in rows),
+            targets=None if self.targets is None else self.targets[chosen],
+            groups=None if self.groups is None else tuple(self.groups[row] for row in rows),
+            notes=(*self.notes, *notes),
+        )
 
 
 @dataclass(frozen=True)
@@ -71,6 +80,13 @@ def as_update(
     """Arguments of `Learner.learn` that a table comes to: the data with their labels numbered, and
     how many classes there are."""
     table = _without_canaries(table, tasks.values())
+    rest = {"groups": table.groups, "notes": table.notes}
+    if table.targets is not None:
+        assert table.encoding is not None
+        assert table.encoding.target is not None
+        mean, spread = table.encoding.target
+        scaled = (table.targets - mean) / spread
+        return {"data": (table.inputs, scaled), "labels": (), "classes": None, **rest}
     assert table.labels is not None
     if task is not None or (tasks and not heads):
         known = known_task(tasks, task or list(tasks)[-1]).labels
@@ -81,7 +97,7 @@ def as_update(
         labels = in_order(table.labels)
         classes = max(len(labels), 2) if heads else None
     data = (table.inputs, table.numbered(labels))
-    return {"data": data, "labels": labels, "classes": classes, "notes": table.notes}
+    return {"data": data, "labels": labels, "classes": classes, **rest}
 
 
 def _without_canaries(table: Table, tasks: Iterable[TaskRecord]) -> Table:

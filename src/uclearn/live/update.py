@@ -189,7 +189,8 @@ class UpdateRequest:
         known = tasks.get(target.name, target)
         before = replace(known, classes=target.classes, labels=target.labels)
         guards = None if portions.canary is None else new
-        return {**tasks, target.name: before.taught(portions.train, portions.canary, guards)}
+        taught = before.taught(portions.train, portions.canary, guards)
+        return {**tasks, target.name: taught.grouped(portions)}
 
     def _old_answers(self, method: Method) -> dict[str, Tensor]:
         """By old task, which examples of its canary `method` answers rightly."""

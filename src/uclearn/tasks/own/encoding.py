@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from uclearn.errors import DataError
+from uclearn.errors import DataError, SettingError
 from uclearn.tasks.own.columns import Column, Roles, category_names
 from uclearn.tasks.own.examples import in_order
 
@@ -48,6 +48,8 @@ class Encoding:
     features: tuple[Feature, ...]
     roles: Roles
     """Which columns are no features, defaults filled in."""
+    target: tuple[float, float] | None = None
+    """Mean and spread of the numbers to be predicted the first time; None: there are labels."""
 
     @classmethod
     def learned(cls, where: str, columns: Mapping[str, Column], roles: Roles) -> Encoding:
@@ -55,13 +57,24 @@ class Encoding:
         own = [column for name, column in columns.items() if name not in roles.special()]
         if not own:
             raise DataError(
-                f"{where}: expected at least one column of features beside {roles.label!r}, found "
-                "none."
+                f"{where}: expected at least one column of features beside "
+                f"{roles.target or roles.label!r}, found none."
             )
-        return cls(tuple(_feature(where, column) for column in own), roles)
+        features = tuple(_feature(where, column) for column in own)
+        if roles.target is None:
+            return cls(features, roles)
+        numbers = columns[roles.target].values().astype(np.float64)
+        spread = float(np.nanstd(numbers)) if len(numbers) else 0.0
+        return cls(features, roles, (float(np.nanmean(numbers)), spread or 1.0))
 
     def roles_in(self, names: Sequence[str], said: Roles) -> Roles:
         """Which columns of a later table are no features: as said, as before, or as usual."""
+        if (said.label and self.roles.target) or (said.target and self.roles.target is None):
+            known = f"numbers ({self.roles.target})" if self.roles.target else "classes"
+            raise SettingError(
+                f"This model was taught to predict {known}, which cannot be changed. Say "
+                f"`{'--target' if self.roles.target else '--label'}`, or choose another folder."
+            )
         free = [name for name in names if name not in {feature.name for feature in self.features}]
 
         def found(chosen: str | None, before: str | None, usual: str) -> str | None:
@@ -70,6 +83,7 @@ class Encoding:
         return replace(
             self.roles,
             label=said.label or self.roles.label,
+            target=said.target or self.roles.target,
             task=found(said.task, self.roles.task, "task"),
             part=found(said.part, self.roles.part, "split"),
             group=found(said.group, self.roles.group, "group"),
@@ -79,7 +93,8 @@ class Encoding:
         """Columns to be filled from a later table; those that it lacks are named."""
         roles = self.roles
         needed = [feature.name for feature in self.features]
-        needed += [roles.label] if labelled and roles.label is not None else []
+        answers = [name for name in (roles.label, roles.target) if labelled and name is not None]
+        needed += answers
         lacking = [name for name in needed if name not in names]
         if lacking:
             raise DataError(
@@ -96,7 +111,10 @@ class Encoding:
             for feature in self.features
         }
         others = [name for name in roles.words() if name is not None and name in names]
-        return found | {name: Column(name, as_words=True) for name in others}
+        found |= {name: Column(name, as_words=True) for name in others}
+        if labelled and roles.target is not None:
+            found[roles.target] = Column(roles.target, is_number=True, taught=True)
+        return found
 
     def encoded(self, columns: Mapping[str, Column]) -> tuple[Tensor, list[str]]:
         """(rows, features), and what there is to say about them."""
@@ -134,6 +152,7 @@ class Encoding:
                 key: list(value) if isinstance(value, tuple) else value
                 for key, value in asdict(self.roles).items()
             },
+            "target": None if self.target is None else list(self.target),
         }
 
     @classmethod
@@ -144,7 +163,8 @@ class Encoding:
             return {k: tuple(v) if isinstance(v, list) else v for k, v in entry.items()}
 
         features = tuple(Feature(**plain(feature)) for feature in saved["features"])
-        return cls(features, Roles(**plain(saved["roles"])))
+        target = saved.get("target")  # newer than encodings that exist
+        return cls(features, Roles(**plain(saved["roles"])), None if target is None else (*target,))
 
 
 def _feature(where: str, column: Column) -> Feature:
