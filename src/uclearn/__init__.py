@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from uclearn.methods.coreset import WithCoreset
     from uclearn.methods.ewc import EWC
     from uclearn.methods.hat import HAT
-    from uclearn.methods.lwf import LwF
+    from uclearn.methods.lwf import LwF, WithLwF
     from uclearn.methods.mas import MAS
     from uclearn.methods.replay import WithReplay
     from uclearn.methods.rwalk import RWalk
@@ -54,6 +54,7 @@ _HOMES = {
     "Step": "uclearn.methods.contract",
     "UclearnError": "uclearn.errors",
     "WithCoreset": "uclearn.methods.coreset",
+    "WithLwF": "uclearn.methods.lwf",
     "WithReplay": "uclearn.methods.replay",
 }
 
@@ -75,6 +76,7 @@ __all__ = [
     "Step",
     "UclearnError",
     "WithCoreset",
+    "WithLwF",
     "WithReplay",
     "__version__",
 ]

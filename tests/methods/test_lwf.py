@@ -8,13 +8,16 @@ from typing import Any
 
 import pytest
 import torch
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.methods.small_tasks import accuracy, adam, digit_pairs, learn, mlp
 from uclearn.errors import SettingError, TaskError
+from uclearn.integrations.optimizers import attach
 from uclearn.methods.baselines import FineTuning
 from uclearn.methods.contract import Method, Step
-from uclearn.methods.lwf import LwF, distillation, squared_distance
+from uclearn.methods.lwf import LwF, WithLwF, distillation, squared_distance
+from uclearn.methods.registry import build
 from uclearn.networks import MultiHead, run
 from uclearn.tasks import Data, Task
 
@@ -284,3 +287,68 @@ def test_it_forgets_less_than_fine_tuning() -> None:
     kept = [first_task(LwF, seed) for seed in range(4)]
     lost = [first_task(FineTuning, seed) for seed in range(4)]
     assert mean(kept) > mean(lost) + 0.02
+
+
+# -- around other methods ----------------------------------------------------------------------
+
+
+def pulled(name: str, **settings: Any) -> Method:
+    """After a task, in the middle of the next."""
+    torch.manual_seed(0)
+    method = build(name, MultiHead(trunk(), features=6), torch.zeros(1, 4), settings)
+    x = torch.randn(12, 4, generator=torch.Generator().manual_seed(1))
+    for index in range(2):
+        task = Task(str(index), index, Data(x, torch.arange(12) % 2, task=index), classes=2)
+        begun = method.begin_task(task)
+        optimizer = torch.optim.SGD(method.parameter_groups(lr=0.1))
+        for _ in range(3):
+            step = Step(index, x, 12, 0.5, 12)
+            method.begin_step(step)
+            loss = F.cross_entropy(method.model(x, task=index), torch.arange(12) % 2)
+            optimizer.zero_grad()
+            (loss + method.penalty(step)).backward()
+            method.adjust_gradients(step)
+            optimizer.step()
+            method.end_step(step)
+        if index == 0:
+            method.end_task(begun)
+    return method
+
+
+def test_around_fine_tuning_it_is_lwf() -> None:
+    alone, around = pulled("lwf"), pulled("finetuning+lwf")
+    for ours, theirs in zip(around.model.parameters(), alone.model.parameters(), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_the_penalty_is_the_sum_of_both_and_the_teacher_is_the_mean_network() -> None:
+    method = pulled("ucl+lwf", lwf={"strength": 3.0})
+    assert isinstance(method, WithLwF)
+    x = torch.randn(5, 4)
+    step = Step(1, x, 5, 0.5, 12)
+    with torch.no_grad():
+        inner = method.method.penalty(step)
+        with method.inference() as network:
+            ours, theirs = network(x, task=0), method.teachers[0](x, task=0)
+        wanted = inner + 3 * distillation(ours, theirs, 2.0)
+        torch.testing.assert_close(method.penalty(step), wanted)
+    assert all(not p.requires_grad for p in method.teachers.parameters())
+    assert not any(module.training for module in method.teachers.modules())
+    kept = {key.partition(".")[0] for key in method.state_dict()}
+    assert {"method", "teachers"} <= kept
+
+
+def test_a_closed_form_inside_leaves_the_pull_in_the_loss() -> None:
+    by_loss, closed = pulled("ucl+lwf"), pulled("ucl+lwf", ucl={"closed_form": True})
+    assert not closed.closed_form
+    for ours, theirs in zip(closed.model.parameters(), by_loss.model.parameters(), strict=True):
+        torch.testing.assert_close(ours, theirs)
+    with pytest.raises(SettingError, match="must have a penalty in closed form, and WithLwF has"):
+        attach(closed, torch.optim.SGD(closed.parameter_groups(lr=0.1)), 12)
+
+
+@pytest.mark.parametrize("name", ["hat+lwf", "vcl+lwf", "lwf+lwf", "ucl+lwf+lwf"])
+def test_methods_that_it_does_not_suit_are_refused(name: str) -> None:
+    needed = {"hat": {"tasks": 2}} if name.startswith("hat") else {}
+    with pytest.raises(SettingError, match=r"LwF cannot be put around .*: its network must answer"):
+        build(name, MultiHead(trunk(), features=6), torch.zeros(1, 4), needed)

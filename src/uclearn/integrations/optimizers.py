@@ -14,7 +14,7 @@ from torch import nn
 from torch.optim import Optimizer
 
 from uclearn.errors import CheckpointError, SettingError
-from uclearn.methods.contract import Method
+from uclearn.methods.contract import Method, is_own
 from uclearn.methods.parts.wrapper import Wrapper, innermost
 
 
@@ -54,15 +54,19 @@ def attach(method: Method, optimizer: Optimizer, batch_size: int) -> None:
 
 def closed(method: Method) -> Method:
     """The innermost method, switched to its closed form; refused where there is none."""
-    inner = innermost(method)
-    if "closed_form" not in inspect.signature(type(inner).__init__).parameters:
+    inner, wrappers = innermost(method), []
+    while isinstance(method, Wrapper):
+        wrappers.append(method)
+        method = method.method
+    by_batch = [w for w in wrappers if not is_own(w.penalty, Wrapper.penalty)]
+    if by_batch or "closed_form" not in inspect.signature(type(inner).__init__).parameters:
+        name = type((by_batch or [inner])[0]).__name__
         raise SettingError(
-            f"`method` must have a penalty in closed form, and {type(inner).__name__} has none: "
+            f"`method` must have a penalty in closed form, and {name} has none: "
             "its penalty depends on the batch. Add `method.penalty(inputs=x)` to the loss yourself."
         )
-    while isinstance(method, Wrapper):
-        method.closed_form, method = True, method.method
-    inner.closed_form = True
+    for each in (inner, *wrappers):
+        each.closed_form = True
     return inner
 
 

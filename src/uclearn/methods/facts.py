@@ -102,6 +102,9 @@ class Facts:
     works_in_rl: bool = False
     """Whether it can learn while acting: without stored examples of a task, whatever its
     outputs."""
+    answers_alike: bool = True
+    """Whether its network says in training, called as in use, what the plain one would: neither
+    several draws at once nor something of its own for each task."""
     needs_task: bool = False
     """Whether it must be told which task an example is of, even where there is one output
     layer."""

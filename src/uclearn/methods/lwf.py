@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Iterator
 from typing import Any, Literal, Self, Unpack, cast, get_args
 
 import torch
@@ -27,7 +28,7 @@ from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range, remembers_nothing
-from uclearn.methods.parts.wrapper import check_setting
+from uclearn.methods.parts.wrapper import Wrapper, check_setting, innermost
 from uclearn.networks import MultiHead, answer, run_trunk
 from uclearn.tasks.task import Task
 
@@ -59,7 +60,114 @@ def squared_distance(outputs: Tensor, taught: Tensor) -> Tensor:
     return (outputs - taught).square().flatten(1).sum(dim=1).mean() / 2
 
 
-class LwF(Method):
+class Distils(Method):
+    """What LwF does beside any method: a teacher, and how far the network is from it. A mixin: what
+    it is put before has the network and the rest of the contract.
+
+    Between `watch` and `forget_batch` what the trunk makes of the batch in the loop's own forward
+    pass is used again, so that the student costs no second pass.
+    """
+
+    teachers: nn.ModuleList
+    """None while the first task is learned, then one."""
+
+    def set_up(self, strength: float, temperature: float, outputs: Outputs) -> None:
+        """To be called when a network is there."""
+        _check_settings(strength, temperature, outputs)
+        self.strength, self.temperature, self.outputs = strength, temperature, outputs
+        self.teachers = nn.ModuleList()
+        self._trunk_cache = OutputCache()
+        # the module is passed in: a copy of this method must freeze its own teacher
+        self.register_load_state_dict_post_hook(_freeze_after_loading)  # type: ignore[no-untyped-call]
+
+    def check_outputs(self, task: Task) -> None:
+        """Probabilities are compared where there are some."""
+        if task.classes is None and self.outputs == "classes":
+            raise TaskError(
+                f"Task {task.name!r} has no classes, but `outputs` is 'classes', which compares "
+                "probabilities. For regression build LwF with outputs='numbers'."
+            )
+
+    def watch(self) -> None:
+        """Keep the trunk's output of the forward pass that follows."""
+        if len(self.teachers):
+            model = self.model
+            self._trunk_cache.begin(model.trunk if isinstance(model, MultiHead) else model)
+
+    def forget_batch(self) -> None:
+        """Drop the trunk's output."""
+        self._trunk_cache.end()
+
+    def distance(self, step: Step, total: Tensor) -> Tensor:
+        """`total`, and how far the answers for old tasks are from the teacher's, on the present
+        inputs."""
+        for teacher in self.teachers:
+            why = "the answers of teacher and network are compared on them"
+            inputs = step.need("inputs", why)
+            with torch.no_grad():
+                taught = run_trunk(teacher, inputs)
+            learned = self._trunk_output(inputs)
+            for heads in _alike(teacher):
+                with torch.no_grad():
+                    wanted = _answers(teacher, taught, heads)
+                answers = _answers(self.model, learned, heads).to(wanted.dtype)
+                answers = answers[
+                    :, : wanted.shape[1]
+                ]  # of outputs that came later it says nothing
+                total = total + self.strength * self._distance(answers, wanted, len(heads))
+        return total
+
+    def teach(self, task: Task | None) -> None:
+        """The network as it is now becomes the teacher."""
+        self.forget_batch()
+        learned = 1 + (self._heads_taught() if task is None else task.index)
+        teacher = copy.deepcopy(self.model)
+        if isinstance(teacher, MultiHead):
+            del teacher.heads[max(learned, self._heads_taught()) :]
+        self.teachers = nn.ModuleList([teacher])
+        self._freeze()
+
+    def train(self, mode: bool = True) -> Self:
+        """The network learns; the teacher never does."""
+        super().train(mode)
+        self.teachers.eval()
+        return self
+
+    def _distance(self, answer: Tensor, taught: Tensor, heads: int) -> Tensor:
+        """Summed over heads."""
+        if self.outputs == "numbers":
+            return squared_distance(answer, taught)
+        return heads * distillation(answer, taught, self.temperature)
+
+    def _trunk_output(self, inputs: Any) -> Any:
+        """What the loop's own forward pass made of these inputs, or else another pass."""
+        shared = self._trunk_cache.take(inputs)
+        if shared is not None:
+            return shared
+        if torch.is_grad_enabled():
+            return run_trunk(self.model, inputs)
+        with lent(self.model) as network:  # who only looks moves no statistics and draws no dropout
+            return run_trunk(network, inputs)
+
+    def _heads_taught(self) -> int:
+        return sum(len(t.heads) for t in self.teachers if isinstance(t, MultiHead))
+
+    def _freeze(self) -> None:
+        self.teachers.eval().requires_grad_(False)
+
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
+        # the state may have been saved with a teacher or without; its heads it brings along
+        self.teachers = nn.ModuleList()
+        if any(key.startswith(f"{prefix}teachers.0.") for key in state_dict):
+            teacher = copy.deepcopy(self.model)
+            if isinstance(teacher, MultiHead):
+                teacher.heads = nn.ModuleList()
+            _shape_as_saved(teacher, state_dict, f"{prefix}teachers.0.")
+            self.teachers.append(teacher)
+        super()._load_from_state_dict(state_dict, prefix, *others)
+
+
+class LwF(Distils):
     """The network keeps answering as it did: distillation from itself before the task.
 
     Needs the batch in every step: `method.penalty(inputs=x)`. Between `begin_step` and `end_step`
@@ -99,106 +207,105 @@ class LwF(Method):
         temperature: float = 2.0,
         outputs: Outputs = "classes",
     ) -> None:
-        _check_settings(strength, temperature, outputs)
         super().__init__(model)
-        self.strength, self.temperature, self.outputs = strength, temperature, outputs
-        self.teachers = nn.ModuleList()  # none while the first task is learned, then one
-        self._trunk_cache = OutputCache()
-        # the module is passed in: a copy of this method must freeze its own teacher
-        self.register_load_state_dict_post_hook(_freeze_after_loading)  # type: ignore[no-untyped-call]
-
-    # -- the contract ----------------------------------------------------------------------
+        self.set_up(strength, temperature, outputs)
 
     def begin_task(self, task: Task) -> Task:
         """A head for the task."""
-        if task.classes is None and self.outputs == "classes":
-            raise TaskError(
-                f"Task {task.name!r} has no classes, but `outputs` is 'classes', which compares "
-                "probabilities. For regression build LwF with outputs='numbers'."
-            )
+        self.check_outputs(task)
         return super().begin_task(task)
 
     def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Keep the trunk's output of the forward pass that follows."""
-        if len(self.teachers):
-            model = self.model
-            self._trunk_cache.begin(model.trunk if isinstance(model, MultiHead) else model)
+        self.watch()
 
     def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
         """How far the answers for old tasks are from the teacher's, on the present inputs."""
-        total = super().penalty()
-        for teacher in self.teachers:
-            why = "the answers of teacher and network are compared on them"
-            inputs = as_step(step, given).need("inputs", why)
-            with torch.no_grad():
-                taught = run_trunk(teacher, inputs)
-            learned = self._trunk_output(inputs)
-            for heads in _alike(teacher):
-                with torch.no_grad():
-                    wanted = _answers(teacher, taught, heads)
-                answers = _answers(self.model, learned, heads).to(wanted.dtype)
-                answers = answers[
-                    :, : wanted.shape[1]
-                ]  # of outputs that came later it says nothing
-                total = total + self.strength * self._distance(answers, wanted, len(heads))
-        return total
+        return self.distance(as_step(step, given), super().penalty())
 
     def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
         """Drop the trunk's output."""
-        self._trunk_cache.end()
+        self.forget_batch()
 
     def end_task(
         self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
     ) -> None:
         """The network as it is now becomes the teacher."""
-        self._trunk_cache.end()
-        learned = 1 + (self._heads_taught() if task is None else task.index)
-        teacher = copy.deepcopy(self.model)
-        if isinstance(teacher, MultiHead):
-            del teacher.heads[max(learned, self._heads_taught()) :]
-        self.teachers = nn.ModuleList([teacher])
-        self._freeze()
+        self.teach(task)
 
-    def train(self, mode: bool = True) -> Self:
-        """The network learns; the teacher never does."""
-        super().train(mode)
-        self.teachers.eval()
-        return self
 
-    # -- inside ----------------------------------------------------------------------------
+class WithLwF(Distils, Wrapper):
+    """Any method, with LwF's pull at what the network answers: `ucl+lwf`.
 
-    def _distance(self, answer: Tensor, taught: Tensor, heads: int) -> Tensor:
-        """Summed over heads."""
-        if self.outputs == "numbers":
-            return squared_distance(answer, taught)
-        return heads * distillation(answer, taught, self.temperature)
+    Not around methods whose network says something else while it learns than in use: HAT, whose
+    gates ask for the task, and VCL, which puts out several draws.
 
-    def _trunk_output(self, inputs: Any) -> Any:
-        """What the loop's own forward pass made of these inputs, or else another pass."""
-        shared = self._trunk_cache.take(inputs)
-        if shared is not None:
-            return shared
-        if torch.is_grad_enabled():
-            return run_trunk(self.model, inputs)
-        with lent(self.model) as network:  # who only looks moves no statistics and draws no dropout
-            return run_trunk(network, inputs)
+    Args:
+        method: the method that is wrapped; not copied.
+        strength: as LwF's.
+        temperature: as LwF's.
+        outputs: as LwF's.
 
-    def _heads_taught(self) -> int:
-        return sum(len(t.heads) for t in self.teachers if isinstance(t, MultiHead))
+    >>> from uclearn import UCL
+    >>> method = WithLwF(UCL(nn.Linear(2, 3), torch.zeros(1, 2)))
+    >>> x = torch.tensor([[1.0, -1.0]])
+    >>> method.end_task(inputs=[x])
+    >>> loss = method.model(x).logsumexp(1).mean() + method.penalty(inputs=x, batch_size=1)
+    """
 
-    def _freeze(self) -> None:
-        self.teachers.eval().requires_grad_(False)
+    facts = Facts(search={"strength": Range(0.03, 10.0, log=True)})
 
-    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        # the state may have been saved with a teacher or without; its heads it brings along
-        self.teachers = nn.ModuleList()
-        if any(key.startswith(f"{prefix}teachers.0.") for key in state_dict):
-            teacher = copy.deepcopy(self.model)
-            if isinstance(teacher, MultiHead):
-                teacher.heads = nn.ModuleList()
-            _shape_as_saved(teacher, state_dict, f"{prefix}teachers.0.")
-            self.teachers.append(teacher)
-        super()._load_from_state_dict(state_dict, prefix, *others)
+    def __init__(
+        self,
+        method: Method,
+        *,
+        strength: float = 1.0,
+        temperature: float = 2.0,
+        outputs: Outputs = "classes",
+    ) -> None:
+        inner = innermost(method)
+        if not inner.facts.answers_alike or any(isinstance(m, Distils) for m in _inside(method)):
+            raise SettingError(
+                f"LwF cannot be put around {type(inner).__name__}: its network must answer alike "
+                "while it learns and in use, and have one teacher. Choose another method."
+            )
+        Wrapper.__init__(self, method)
+        self.closed_form = False  # the pull goes through the loss; the inner method's need not
+        self.set_up(strength, temperature, outputs)
+
+    def begin_task(self, task: Task) -> Task:
+        """As the inner method."""
+        self.check_outputs(task)
+        return self.method.begin_task(task)
+
+    def begin_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """As the inner method; and keep the trunk's output of the forward pass that follows."""
+        self.method.begin_step(step, **given)
+        self.watch()
+
+    def penalty(self, step: Step | None = None, **given: Unpack[StepFields]) -> Tensor:
+        """The inner method's, and the distance from the teacher."""
+        return self.distance(as_step(step, given), self.method.penalty(step, **given))
+
+    def end_step(self, step: Step | None = None, **given: Unpack[StepFields]) -> None:
+        """As the inner method."""
+        self.method.end_step(step, **given)
+        self.forget_batch()
+
+    def end_task(
+        self, task: Task | None = None, losses: Losses | None = None, *, inputs: Inputs = None
+    ) -> None:
+        """The inner method consolidates; then the network becomes the teacher."""
+        self.forget_batch()
+        self.method.end_task(task, losses, inputs=inputs)
+        self.teach(task)
+
+
+def _inside(method: Method) -> Iterator[Method]:
+    yield method
+    while isinstance(method, Wrapper):
+        method = method.method
+        yield method
 
 
 def _shape_as_saved(teacher: nn.Module, saved: dict[str, Any], prefix: str) -> None:
@@ -216,7 +323,7 @@ def _shape_as_saved(teacher: nn.Module, saved: dict[str, Any], prefix: str) -> N
             layer.out_features, layer.in_features = layer.weight.shape
 
 
-def _freeze_after_loading(method: LwF, _: Any) -> None:
+def _freeze_after_loading(method: Distils, _: Any) -> None:
     method._freeze()
 
 

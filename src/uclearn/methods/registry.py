@@ -22,7 +22,7 @@ from uclearn.methods.coreset import WithCoreset
 from uclearn.methods.ewc import EWC
 from uclearn.methods.facts import Facts
 from uclearn.methods.hat import HAT
-from uclearn.methods.lwf import LwF
+from uclearn.methods.lwf import LwF, WithLwF
 from uclearn.methods.mas import MAS
 from uclearn.methods.replay import WithReplay
 from uclearn.methods.rwalk import RWalk
@@ -56,9 +56,12 @@ METHODS: Registry[MethodClass] = Registry(
     _checked_class,
 )
 WRAPPERS: Registry[MethodClass] = Registry(
-    "uclearn.wrappers", {"coreset": WithCoreset, "replay": WithReplay}, _checked_class
+    "uclearn.wrappers",
+    {"coreset": WithCoreset, "replay": WithReplay, "lwf": WithLwF},
+    _checked_class,
 )
-"""Put around any method with a plus: `vcl+coreset`, `ucl+replay`."""
+"""Put around any method with a plus: `vcl+coreset`, `ucl+replay`. One that is a method as well has
+the same settings."""
 
 
 def class_of(part: str) -> MethodClass:

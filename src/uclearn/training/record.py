@@ -95,8 +95,8 @@ def name_of(method: Method) -> str:
 
 
 def _parts(method: Method) -> list[tuple[str, Method]]:
-    known = {**METHODS.sound()[0], **WRAPPERS.sound()[0]}
-    names = {kind: name for name, kind in known.items()}
+    known = (registry.sound()[0].items() for registry in (METHODS, WRAPPERS))
+    names = {kind: name for items in known for name, kind in items}
     found = [(names.get(type(method), type(method).__name__.lower()), method)]
     while isinstance(method, Wrapper):
         method = method.method

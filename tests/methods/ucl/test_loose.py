@@ -99,7 +99,7 @@ def test_a_row_is_held_by_what_hangs_on_it_as_a_node_would_be() -> None:
     passes = [lambda: [method.model(X[:2])], lambda: [method.model(X[2:])]]
     again = method._memory.look(method.model, passes, classes=True, by_chance=False)
     rows, columns = again.rows[1]
-    gained = 0.3 * 100 * 6 * rows[0] / 11  # share, caution, batch, curvature of one of 11 numbers
+    gained = 100 * 6 * rows[0] / 11  # caution, batch, curvature of one of 11 numbers
     torch.testing.assert_close(anchor.gained_0[0], gained, rtol=1e-3, atol=1e-6)
     strength = gained + 0.3 * gained.mean()
     directions = columns[0, 0] / columns[0, 0].diagonal().mean()

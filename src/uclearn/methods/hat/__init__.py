@@ -81,6 +81,7 @@ class HAT(Method):
 
     facts = Facts(
         needs_task=True,
+        answers_alike=False,
         search={"strength": Range(0.05, 5.0, log=True), "smax": Range(50.0, 2000.0, log=True)},
         cost=lambda n: Cost(  # trained by SGD, which has no moments
             n.plain + n.tasks * n.hidden, n.shared + n.head + n.tasks * n.hidden, moments=0

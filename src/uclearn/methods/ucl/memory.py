@@ -15,7 +15,7 @@ from uclearn.methods.ucl.loose import LooseAnchor
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.penalty import UCLPenalty
 from uclearn.methods.ucl.pretrained import strengths_by
-from uclearn.methods.ucl.rules import MEASURED, beta_by_rule, caution, evened
+from uclearn.methods.ucl.rules import ALONE, beta_by_rule, caution, evened
 from uclearn.topology import Topology
 
 Hold = Literal["outputs", "weights"]
@@ -89,7 +89,7 @@ class Memory:
         sigma had no time for it."""
         for held, curvature in zip(self.outputs(), looked.curvature, strict=True):
             held.be_at_least_as_certain(curvature, beta, batch_size)
-        self._gain(looked, MEASURED * batch_size, beta)
+        self._gain(looked, ALONE * batch_size, beta)
 
     def be_as_certain(self, looked: Look, beta: float, share: float) -> None:
         """So do those of a network that was finished before; with a share of the usual caution."""

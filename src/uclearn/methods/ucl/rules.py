@@ -40,8 +40,7 @@ picture node by node does not see: compared with the true loss along the way of 
 a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF_PLACES).
 
 A parameter of no known node has no sigma. Each of its rows, of n numbers, is held by as much as a
-node of that curvature would be, v_r = MEASURED CAUTION B H_r / n in place of s_i^2 - 1
-(`loose.py`).
+node of that curvature would be, v_r = ALONE CAUTION B H_r / n in place of s_i^2 - 1 (`loose.py`).
 
 A node that no task needed has s_i = 1: there is no evidence that anything hangs on it, and it may
 learn what it likes. But what it says to the inputs of earlier tasks should not change at random
@@ -73,6 +72,8 @@ WANDER = 0.3
 MEASURED = 0.3
 MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
+ALONE = 1.0
+"""In place of MEASURED, for parameters that have no sigma to be certain by."""
 NOISE = 0.1
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""

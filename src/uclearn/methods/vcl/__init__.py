@@ -91,6 +91,7 @@ class VCL(DrawsWeights):
     """
 
     facts = Facts(
+        answers_alike=False,
         search={
             "initial_log_variance": Range(-12.0, -2.0),
             "prior_variance": Range(0.01, 100.0, log=True),
