@@ -88,6 +88,9 @@ class GaussianLayer(nn.Module):
             return output
         if self.sampling == "local":
             return self._local(input, *others)
+        return self._by_drawn_weight(input, *others)
+
+    def _by_drawn_weight(self, input: Tensor, *others: Any) -> Tensor:
         return self.apply_weight(input, self._sampled_weight(), self._sampled_bias(), *others)
 
     def _local(self, input: Tensor, *others: Any) -> Tensor:
@@ -254,6 +257,19 @@ class GaussianEmbedding(GaussianLayer, nn.Embedding):
         if self.padding_idx is None:
             return self.weight.new_ones((*input.shape, 1))
         return (input != self.padding_idx).to(self.weight.dtype).unsqueeze(-1)
+
+    def _by_drawn_weight(self, input: Tensor, *others: Any) -> Tensor:
+        """Of a large table only the rows that are looked up are drawn."""
+        if input.numel() >= self.num_embeddings or torch.compiler.is_compiling():
+            return super()._by_drawn_weight(input, *others)
+        words, places = input.unique(return_inverse=True)
+        shape = (self.num_embeddings, self.embedding_dim)
+        kind, device = self.weight.dtype, self.weight.device
+        normals = self.noise.chosen(words, shape, kind, device) * self.sigma.to(kind)
+        if self.padding_idx is not None:
+            normals = normals.masked_fill((words == self.padding_idx).unsqueeze(-1), 0)
+        mean = self.apply_weight(input, self.weight, None)
+        return mean + F.embedding(places, normals)
 
     def _normals_like(self, like: Tensor) -> Tensor:
         normals = super()._normals_like(like)

@@ -73,6 +73,30 @@ class Noise:
         pieces = self.pieces(math.prod(shape), dtype, device)
         return (pieces[0] if len(pieces) == 1 else torch.cat(pieces)).view(shape)
 
+    def chosen(
+        self, rows: Tensor, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        """(chosen rows, width): some of the rows of the numbers of `normals`; the others are not
+        made.
+
+        Args:
+            rows: their numbers.
+            shape: (rows, width) of all of them.
+            dtype: as of `normals`.
+            device: as of `normals`.
+        """
+        if torch.compiler.is_compiling():
+            return torch.randn((len(rows), shape[1]), dtype=dtype, device=device)
+        pieces = self.pieces(math.prod(shape), dtype, device)
+        if len(pieces) == 1:
+            return pieces[0].view(shape)[rows]
+        places = rows[:, None] * shape[1] + torch.arange(shape[1], device=device)
+        found, each = torch.empty(places.shape, dtype=dtype, device=device), len(pieces[0])
+        for number, piece in enumerate(pieces):
+            here = places // each == number
+            found[here] = piece[places[here] - number * each]
+        return found
+
     def numbers(self, size: int, dtype: torch.dtype, device: torch.device) -> Numbers:
         """The numbers of `normals`, by where they lie in memory."""
         if self.kind == "table" and size <= _LARGEST_READ:

@@ -24,6 +24,8 @@ class OutputAnchor(GaussianAnchor):
         self._node = self.sigma  # (groups, nodes per group) squared strength, once tightened
         self._hold: OutputHold | None = None
         self._spoken: holding.Spoken | None = None
+        self._words: tuple[Tensor, Tensor] | None = None
+        """Of an embedding the words that were seen, and how often."""
 
     @torch.no_grad()
     def be_at_least_as_certain(self, curvature: Tensor, beta: float, batch_size: int) -> None:
@@ -51,7 +53,10 @@ class OutputAnchor(GaussianAnchor):
         self._node = (evidence(self.strength()) * drift * self.even).view(groups, -1)
         given = self.seen.given()
         self._hold = None if given is None else OutputHold(given, self._node)
-        self._spoken = None
+        self._spoken = self._words = None
+        if given is not None and self.seen.words:
+            seen = given.covariance[0].nonzero().flatten()
+            self._words = seen, given.covariance[0][seen].unsqueeze(-1)
         if given is not None and (rows := self._by_rows(self.weight)) is not None:
             bias = self._buffers.get("bias")
             kept = (rows[0], bias, given.mean[0])
@@ -62,6 +67,10 @@ class OutputAnchor(GaussianAnchor):
         trained = self._trained()
         if self._hold is None or not trained:
             return None
+        if self._words is not None:
+            weight, (words, pull, value) = trained["weight"], self._pulled_words(scale)
+            gradient = torch.zeros_like(weight).index_copy_(0, words, pull)
+            return Term([weight], value, [gradient])
         if (term := self._term_by_library(trained, scale)) is not None:
             return term
         moved = self._moved()
@@ -78,6 +87,10 @@ class OutputAnchor(GaussianAnchor):
         if self._hold is None or not trained:
             return
         weight = trained.get("weight")
+        if self._words is not None and weight is not None:
+            words, pull, _ = self._pulled_words(scale)
+            gradient_of(weight).index_add_(0, words, pull)
+            return
         rows = None if weight is None else self._by_rows(gradient_of(weight))
         if rows is None or rows.dtype != self._node.dtype:
             term = self.output_term(scale)
@@ -105,6 +118,14 @@ class OutputAnchor(GaussianAnchor):
         own = self.layer._parameters
         both = {name: own.get(name) for name in ("weight", "bias")}
         return {name: p for name, p in both.items() if p is not None and p.requires_grad}
+
+    def _pulled_words(self, scale: float) -> tuple[Tensor, Tensor, Tensor]:
+        """Which words were seen, what pulls at them, (words, nodes), and the value."""
+        assert self._words is not None
+        words, times = self._words
+        moved = exact(self.layer.weight[words]) - exact(self.weight[words])
+        pull = moved * times * (self._node * scale)
+        return words, pull.to(self.weight.dtype), (pull * moved).sum() / 2
 
     def _moved(self) -> Moved:
         """Since the previous task."""
