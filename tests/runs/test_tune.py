@@ -240,6 +240,7 @@ def test_several_processes_make_as_many_trials_and_tell_of_all(tmp_path: Path) -
         assert sorted(run for run, what in told if what == event) == sorted(runs)
 
 
+@pytest.mark.slow
 def test_what_goes_wrong_in_a_process_is_said_here(tmp_path: Path) -> None:
     wrong = {"storage": "nosuchdatabase://here"}
     with pytest.raises(SettingError, match="The study cannot be kept in `storage`"):
