@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from html import escape
-from importlib.resources import files
+
+from uclearn.report.drawing.scene import style_colors
 
 WIDTH, HEIGHT = 370, 200
 """Of a panel, without what stands below it."""
 _LEFT, _RIGHT, _TOP, _BOTTOM = 44, 10, 26, 34
 _ROW = 15
-_COLOUR = re.compile(r"--([a-z]+(?:-\d)?): light-dark\((#\w+), (#\w+)\)")
 
 Values = Sequence[float | None]
 
@@ -73,11 +72,9 @@ def drawn(title: str, panels: Sequence[Panel], columns: int) -> str:
 
 def _style() -> str:
     """The report's colours; the page's own scheme decides."""
-    css = (files("uclearn.report") / "assets" / "page.css").read_text(encoding="utf-8")
-    found = {name: (light, dark) for name, light, dark in _COLOUR.findall(css)}
 
     def rules(which: int) -> str:
-        own = {name: pair[which] for name, pair in found.items()}
+        own = {name: pair[which] for name, pair in style_colors().items()}
         series = [
             f".l{k}{{stroke:{own[f'series-{k}']}}}.f{k}{{fill:{own[f'series-{k}']}}}"
             for k in range(10)

@@ -21,9 +21,9 @@ def test_a_sweep_names_the_best(uclearn: Uclearn) -> None:
     assert "Best: --set plan.lr=0.01" in said.out
     assert len(find_runs(Path("sweeps"))) == 2
     # of those that learn nothing at all none is the best
-    said = uclearn(*words, "--grid", "plan.lr=1e-9,1e-10").out
-    assert "Level at the top, 2 that differ by less than 0.1 %:" in said
-    assert "Best:" not in said
+    table = uclearn(*words, "--grid", "plan.lr=1e-9,1e-10").out
+    assert "Level at the top, 2 that differ by less than 0.1 %:" in table
+    assert "Best:" not in table
 
 
 @pytest.mark.slow

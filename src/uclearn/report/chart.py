@@ -81,7 +81,8 @@ def draw(chart: Chart) -> Html:
         "readout": chart.readout and vars(chart.readout),
         "labels": chart.labels,
     }
-    spec = {"data": chart.data, "layout": layout} | {k: v for k, v in more.items() if v}
+    data = [_rounded(trace) for trace in chart.data]
+    spec = {"data": data, "layout": layout} | {k: v for k, v in more.items() if v}
     # "<" is spelled so that nothing in the data can end the script element.
     text = json.dumps(spec, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
     script = tag("script", {"type": "application/json"}, Html(text.replace("<", r"\u003c")))
@@ -92,6 +93,19 @@ def draw(chart: Chart) -> Html:
         "style": f"height:{chart.height}px",
     }
     return tag("div", attributes, script)
+
+
+def _rounded(trace: Trace) -> Trace:
+    """A group's series with as many digits as can be seen, so that many of them stay light."""
+    if trace["type"] != "heatmap" and "meta" not in trace:
+        return trace
+    return {key: _digits(value) if key in "xyz" else value for key, value in trace.items()}
+
+
+def _digits(values: Any) -> Any:
+    if isinstance(values, float):
+        return float(f"{values:.5g}")
+    return [_digits(value) for value in values] if isinstance(values, list) else values
 
 
 def panels(charts: Sequence[Chart]) -> Html:

@@ -183,11 +183,19 @@ def labels(configs: Sequence[Config]) -> list[str]:
     >>> labels([{"method": "ewc"}, {"method": "ucl", "beta": 0.1}, {"method": "ucl", "beta": 1}])
     ['EWC', 'UCL, beta 0.1', 'UCL, beta 1']
     """
+    presets: dict[str, set[str]] = {}
+    alike: dict[tuple[str, str], list[Config]] = {}
+    for config in configs:
+        presets.setdefault(method_of(config), set()).add(str(config.get("preset")))
+        alike.setdefault(_kind(config), []).append(config)
+    telling = {kind: _telling_names(own) for kind, own in alike.items()}
     made = []
     for config in configs:
-        rivals = [other for other in configs if method_of(other) == method_of(config)]
         switched_off = [ABLATIONS[name] for name in ablated(config)]
-        notes = [*_preset_note(config, rivals), *switched_off, *_differences(config, rivals)]
+        flat, names = flatten(config), telling[_kind(config)]
+        settings = [_setting_words(names[key], flat[key]) for key in names if key in flat]
+        several = len(presets[method_of(config)]) > 1
+        notes = [*(_preset_note(config) if several else []), *switched_off, *settings]
         name = ", ".join([method_name(method_of(config)), *notes])
         scale = scale_of(config)  # which nobody may overlook
         made.append(name if scale is None else f"{name} ({_scaled(scale)})")
@@ -219,26 +227,25 @@ def value_words(value: Any) -> str:
     return str(value)
 
 
-def _preset_note(config: Config, rivals: Sequence[Config]) -> list[str]:
-    """Where settings come from, if that is not the same for all; by rule is what needs no word."""
-    if len({str(rival.get("preset")) for rival in rivals}) < 2:
-        return []
+def _kind(config: Config) -> tuple[str, str]:
+    """What has to be told apart by settings."""
+    return method_of(config), str(config.get("preset"))
+
+
+def _preset_note(config: Config) -> list[str]:
+    """Where settings come from; by rule is what needs no word."""
     note = _PRESETS.get(str(config.get("preset")), f"preset {config.get('preset')}")
     return [note] if note else []
 
 
-def _differences(config: Config, rivals: Sequence[Config]) -> list[str]:
-    """What sets it apart from those with the same preset."""
-    alike = [rival for rival in rivals if rival.get("preset") == config.get("preset")]
+def _telling_names(alike: Sequence[Config]) -> dict[str, str]:
+    """The keys that set some with the same method and preset apart, and what they are called."""
     keys = [key for key in differing_keys(alike) if last_word(key) not in _NOT_IN_LABELS]
     telling = _telling(keys, alike)
-    flat = flatten(config)
     lasts = Counter(last_word(key) for key in keys)
-    return [
-        _setting_words(last_word(key) if lasts[last_word(key)] == 1 else key, flat[key])
-        for key in keys
-        if key in telling and key in flat
-    ]
+    return {
+        key: last_word(key) if lasts[last_word(key)] == 1 else key for key in keys if key in telling
+    }
 
 
 def _setting_words(key: str, value: Any) -> str:
@@ -269,6 +276,9 @@ def _telling(keys: Sequence[str], rivals: Sequence[Config]) -> list[str]:
 
 
 def _numbered(names: Sequence[str]) -> list[str]:
-    counts = [names[: k + 1].count(name) for k, name in enumerate(names)]
-    pairs = zip(names, counts, strict=True)
-    return [name if count == 1 else f"{name} no. {count}" for name, count in pairs]
+    seen: Counter[str] = Counter()
+    found = []
+    for name in names:
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} no. {seen[name]}")
+    return found

@@ -182,7 +182,7 @@ const page = (() => {
     charts.filter((chart) => chart.checkVisibility()).forEach((chart) => {
       const { height } = spec(chart).layout;
       const isPanel = chart.closest(".panel");
-      draw(chart, { width: isPanel ? (column - 56) / 3 : column - 24, height: isPanel ? 0.8 * height : 0.85 * height });
+      draw(chart, { width: isPanel ? (column - 56) / 3 : column - 24, height: 0.7 * height });
     });
   });
   addEventListener("afterprint", () => setTheme(before));

@@ -36,7 +36,8 @@ class Axis:
             return []
         values = self.layout.get("tickvals")
         if values is None:
-            values = nice(*sorted((self.low, self.high)), self.layout.get("nticks", 6))
+            ends = (min(self.low, self.high), max(self.low, self.high))
+            values = nice(*ends, self.layout.get("nticks", 6))
         words = self.layout.get("ticktext") or [self._words(value) for value in values]
         low, high = sorted((self.low, self.high))
         reach = 1e-9 * (high - low)

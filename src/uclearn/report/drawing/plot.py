@@ -71,8 +71,8 @@ class Plot:
             self.scene.add(Text(middle, bottom + 21, self.x.title, _SIZE, muted, "middle"))
         if self.y.title:
             widest = max((text_width(words, _SIZE) for _, words in self.y.ticks()), default=0.0)
-            at = (left - widest - 9, (top + bottom) / 2)
-            self.scene.add(Text(*at, self.y.title, _SIZE, muted, "middle", upwards=True))
+            x, y = left - widest - 9, (top + bottom) / 2
+            self.scene.add(Text(x, y, self.y.title, _SIZE, muted, "middle", upwards=True))
         for line in self.layout.get("shapes", ()):
             self._across(line)
 

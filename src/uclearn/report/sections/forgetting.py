@@ -32,6 +32,7 @@ def matrix_figure(comparison: Comparison) -> Html:
     matrices = [mean_matrix([learned_part(m) for m in group.matrices]) for group in groups]
     floor = int(10 * extent(matrices)[0]) / 10
     pairs = list(zip(groups, matrices, strict=True))
+    many = len(groups) > MOST_AT_FIRST  # numbers of all would make a heavy page
     header = ["After task", *(f"on {j + 1}" for j in range(comparison.tasks))]
     numbers = [
         tag(
@@ -44,12 +45,12 @@ def matrix_figure(comparison: Comparison) -> Html:
             ),
         )
         for group, matrix in pairs
+        if not many or comparison.number(group) in comparison.first_numbers
     ]
     maps = join(
         scale_bar("accuracy", percent(floor, 0), percent(1, 0)),
         panels([_panel(comparison.number(g), g, matrix, floor) for g, matrix in pairs]),
     )
-    many = len(groups) > MOST_AT_FIRST
     return figure(
         comparison,
         "matrix",
