@@ -101,7 +101,7 @@ WHOLE = {
     # rooms that are tested as one: networks of all kinds through the topology, a page in a browser
     *("topology/test_branching_networks.py", "topology/test_plain_networks.py"),
     *("topology/test_random_networks.py", "topology/test_user_code.py"),
-    *("report/test_browser.py", "report/test_real_runs.py"),
+    *("report/test_browser.py", "report/test_browser_large.py", "report/test_real_runs.py"),
     # processes that are killed, and agents that really learn
     *("cli/test_damage.py", "cli/test_hostile.py"),
     *("cli/test_processes.py", "rl/test_kill.py", "rl/test_learning.py", "training/test_kill.py"),
