@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import re
 import subprocess
-import zlib
 from pathlib import Path
 from shutil import which
 from xml.etree.ElementTree import fromstring
@@ -61,20 +60,6 @@ def test_a_figure_has_a_line_for_each_method_and_its_names(paper: Path) -> None:
     lines = [one for one in paths if (one.get("d") or "").count("L") == 2 and one.get("stroke")]
     assert len(lines) == 3  # three tasks, three methods
     assert {one.get("stroke") for one in lines} == {"#2853c4", "#c2540a", "#626c76"}
-
-
-def test_a_pdf_is_whole_and_its_text_is_text(paper: Path) -> None:
-    content = (paper / "figures" / f"{PLACE}-uncertainty.pdf").read_bytes()
-    table = int(content.rpartition(b"startxref\n")[2].split()[0])
-    assert content[table:].startswith(b"xref")
-    for number, place in enumerate(re.findall(rb"(\d{10}) 00000 n", content[table:]), start=1):
-        assert content[int(place) :].startswith(b"%d 0 obj" % number)
-    (stream,) = re.findall(rb"stream\n(.*)\nendstream", content, re.DOTALL)
-    drawn = zlib.decompress(stream).decode("ascii")
-    codes = re.findall(r"<([0-9a-f]+)> Tj", drawn)
-    words = [bytes.fromhex(code).decode("cp1252") for code in codes]
-    assert "Layer 1 (0)" in words
-    assert "/F2 8 Tf <73> Tj" in drawn  # the sigma of the axis, from the font of symbols
 
 
 @pytest.mark.skipif(which("pdflatex") is None, reason="pdflatex is not installed")

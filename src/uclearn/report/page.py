@@ -40,7 +40,7 @@ from uclearn.report.sections.uncertainty import (
     node_histories,
     uncertainty,
 )
-from uclearn.report.words import count, listing, percent, points
+from uclearn.report.words import count, listing, percent, points, signed
 
 _SCRIPTS = ("page.js", "choose.js", "look.js", "tables.js", "pdf.js", "save.js")
 _MOST_BARS = 12
@@ -244,18 +244,23 @@ def _reward_bars(comparison: Comparison) -> list[Html]:
     """What was earned at the end: raw returns of each task, then their sums on a common scale."""
     made = []
     for name, found in list(final_returns(comparison).items())[:_MOST_TASKS]:
-        bars = [(group, earned, f"{earned.mean:,.0f}{_half(earned, 0)}") for group, earned in found]
+        bars = [
+            (group, earned, f"{signed(earned.mean, 0)}{_half(earned, 0)}")
+            for group, earned in found
+        ]
         made.append(_scaled_bars(f"{name}: return", bars))
     if comparison.tasks > _MOST_TASKS:
         made.append(paragraph(f"and {comparison.tasks - _MOST_TASKS} more tasks below"))
     scale = alone_of(comparison)
     sums = final_rewards(comparison, scale or papers_of(comparison))
-    known = [(g, e, f"{e.mean:.2f}{_half(e, 2)}") for g, e in sums if e is not None]
+    known = [(g, e, f"{signed(e.mean, 2)}{_half(e, 2)}") for g, e in sums if e is not None]
     title = "Sum of rewards" + ("" if scale else ", normalised in the paper’s way")
     if known and comparison.tasks > 1:
         known.sort(key=lambda bar: -bar[1].mean)
         made.append(_scaled_bars(title, known))
-    return [tag("div", {"class": "tasks"}, *made)] if made else []
+    below = any(e.mean < 0 for found in final_returns(comparison).values() for _, e in found)
+    note = [paragraph("Bars begin at 0, or at the lowest where that is negative.")] if below else []
+    return [tag("div", {"class": "tasks"}, *made), *note] if made else []
 
 
 def _half(found: Estimate, digits: int) -> str:

@@ -235,7 +235,9 @@ def rewards_headline(comparison: Comparison) -> str:
         for group, found in final_rewards(comparison, alone or papers_of(comparison))
         if found is not None
     ]
-    scale = "where a fresh network alone has 1 per task" if alone else "by EWC’s range"
+    scale = (
+        "where a fresh network alone has 1 per task" if alone else "normalised in the paper’s way"
+    )
     return f"Reward after the last task, {scale}, summed: {listing(shown)}." if shown else ""
 
 

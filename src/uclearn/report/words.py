@@ -46,6 +46,15 @@ def half_width(estimate: Estimate | None) -> str:
     return f"± {100 * estimate.half_width:.1f}"
 
 
+def signed(value: float, digits: int) -> str:
+    """A number with so many digits after the point, and a true minus where it is negative.
+
+    >>> signed(-1234.5, 0), signed(0.5, 2)
+    ('−1,234', '0.50')
+    """
+    return f"{value:,.{digits}f}".replace("-", _MINUS)
+
+
 def difference(estimate: Estimate | None) -> str:
     """A paired difference in percentage points, with its interval if it has one.
 

@@ -8,8 +8,6 @@ import pytest
 
 from tests.report.pages import DIGITS, made, rows, section_of, specs
 from tests.report.runs import config, write_run
-from uclearn.report.explored import searches
-from uclearn.report.groups import collect, comparisons
 
 # accuracy hangs on beta alone: 0.9, 0.8 and 0.6, whatever alpha is
 ACCURACY = {1: 0.9, 2: 0.8, 3: 0.6}
@@ -24,14 +22,6 @@ def grid(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def test_importance_is_the_share_that_goes_with_a_setting(grid: Path) -> None:
-    (search,) = searches(comparisons(collect([grid]).complete)[0])
-    found = {setting.name: share for setting, share in search.settings}
-    # alpha and what was changed with it are one setting, and tell nothing
-    assert found == {"beta": pytest.approx(1.0), "alpha, twin": 0.0}
-    assert search.level == [True, True, False, False, False, False]
-
-
 def test_ties_are_shown_as_ties(grid: Path) -> None:
     section = section_of(made(grid), f"{DIGITS[:-2]}-1-explored")
     assert "2 are level at the top (90.0 %; closer than 0.1 points, with one seed)" in section.text
@@ -43,20 +33,3 @@ def test_ties_are_shown_as_ties(grid: Path) -> None:
     shares = rows(section.all("table")[0])
     assert shares["beta"] == ["100 %", "1", "3"]
     assert shares["alpha, twin"] == ["0 %", "any", "2"]
-
-
-def test_with_several_seeds_level_means_not_told_apart(tmp_path: Path) -> None:
-    scores = {1: (0.90, 0.92), 2: (0.91, 0.90), 3: (0.50, 0.52), 4: (0.40, 0.42)}
-    for beta, seeds in scores.items():
-        for seed, accuracy in enumerate(seeds):
-            wanted = config("ewc", seed, settings={"beta": beta}, tasks=1)
-            write_run(tmp_path / f"{beta}-{seed}", wanted, [[accuracy]])
-    (search,) = searches(comparisons(collect([tmp_path]).complete)[0])
-    # 1 and 2 differ by -0.01 and 0.02; 1 and 3 by 0.40 in both seeds
-    assert search.level == [True, True, False, False]
-
-
-def test_fewer_than_four_settings_are_no_search(tmp_path: Path) -> None:
-    for beta in (1, 2, 3):
-        write_run(tmp_path / f"{beta}", config(settings={"beta": beta}, tasks=1), [[0.1 * beta]])
-    assert searches(comparisons(collect([tmp_path]).complete)[0]) == []

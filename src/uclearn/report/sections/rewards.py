@@ -36,7 +36,7 @@ from uclearn.report.rewards import (
     task_names,
     when_learned,
 )
-from uclearn.report.words import UNKNOWN, count, reward_spread
+from uclearn.report.words import UNKNOWN, count, reward_spread, signed
 
 _MOST_MARKERS = 8
 """On a line of many evaluations."""
@@ -212,7 +212,7 @@ def _return_words(found: Estimate | None) -> str:
     if found is None:
         return UNKNOWN
     half = "" if found.half_width is None else f" ± {found.half_width:,.0f}"
-    return f"{found.mean:,.0f}{half}"
+    return f"{signed(found.mean, 0)}{half}"
 
 
 def _band_and_line(
