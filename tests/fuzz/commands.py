@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import hypothesis
 import typer
 from hypothesis import strategies as st
 
@@ -84,3 +85,28 @@ def _given(
     if name.startswith("--") and draw(st.booleans()):
         return [f"{name}={given}"]
     return [name, given]
+
+
+def distinct(count: int, seed: int) -> list[list[str]]:
+    """So many different lines, the same for the same seed."""
+    found: dict[Words, None] = {}
+
+    @hypothesis.settings(
+        max_examples=_AT_ONCE,
+        deadline=None,
+        database=None,
+        phases=[hypothesis.Phase.generate],
+        suppress_health_check=list(hypothesis.HealthCheck),
+    )
+    @hypothesis.given(command_lines())
+    def note(words: list[str]) -> None:
+        found[tuple(words)] = None
+
+    while len(found) < count:
+        hypothesis.seed(seed)(note)()
+        seed += 1
+    return [list(words) for words in list(found)[:count]]
+
+
+_AT_ONCE = 12
+"""Lines per search of Hypothesis: in long ones it tries variations of what it has tried."""

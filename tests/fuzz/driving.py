@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 import importlib
 import io
 import os
@@ -208,6 +209,7 @@ def _interrupted(patience: float) -> Iterator[None]:
             raise HangingError
         signal.raise_signal(signal.SIGINT)
 
+    hooks, gc.callbacks[:] = list(gc.callbacks), []  # Hypothesis' own would swallow it
     before = signal.signal(signal.SIGALRM, ring)
     signal.setitimer(signal.ITIMER_REAL, patience, 20.0)
     try:
@@ -215,6 +217,7 @@ def _interrupted(patience: float) -> Iterator[None]:
     finally:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
+        gc.callbacks[:] = hooks
 
 
 @contextmanager

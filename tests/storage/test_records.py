@@ -234,3 +234,14 @@ def test_a_line_that_tells_of_no_event_is_refused(tmp_path: Path) -> None:
     told = r"Line 1 of .*events.jsonl is damaged: `event` must be text, got '3'"
     with pytest.raises(DataError, match=told):
         read_run(tmp_path)
+
+
+@pytest.mark.parametrize("spoil", ["empty", "gone"])
+def test_a_run_whose_configuration_was_emptied_is_still_found(tmp_path: Path, spoil: str) -> None:
+    begun(tmp_path / "run")
+    append_sealed(tmp_path / "run" / "events.jsonl", {"schema": 2, "event": "epoch"}, 0)
+    path = tmp_path / "run" / "config.json"
+    path.write_bytes(b"") if spoil == "empty" else path.unlink()
+    assert find_runs(tmp_path) == [tmp_path / "run"]
+    with pytest.raises(DataError, match=r"config.json is not valid JSON|holds no run: neither"):
+        read_run(tmp_path / "run")

@@ -9,6 +9,7 @@ import pytest
 
 from tests.storage.test_records import summary
 from uclearn.errors import DataError, UclearnError
+from uclearn.storage.files import append_line
 from uclearn.storage.recorder import open_run
 from uclearn.storage.records import Run, find_runs, read_run
 from uclearn.storage.sealed import (
@@ -63,7 +64,7 @@ def test_a_complete_run_with_a_torn_last_line_is_refused(folder: Path, cut: int)
 
 def test_a_lost_line_of_a_complete_run_is_missed(folder: Path) -> None:
     events = folder / "events.jsonl"
-    events.write_bytes(events.read_bytes().split(b"\n", 1)[1])
+    events.write_bytes(events.read_bytes().split(b"\n", 1)[0] + b"\n")
     with pytest.raises(DataError, match="1 of 2 lines"):
         read_run(folder)
 
@@ -122,3 +123,25 @@ def test_what_is_nested_too_deeply_is_damaged_too(tmp_path: Path) -> None:
         read_sealed(path)
     with pytest.raises(DataError, match=r"Line 1 of .*deep.jsonl is not valid JSON: maximum rec"):
         read_sealed_lines(path)
+
+
+@pytest.mark.parametrize("spoil", ["gone", "twice", "swapped"])
+def test_a_line_that_is_not_in_its_place_is_noticed(folder: Path, spoil: str) -> None:
+    (folder / "summary.json").unlink()  # which knows how many there are
+    path = folder / "events.jsonl"
+    first, second, *rest = path.read_bytes().splitlines(keepends=True)
+    lines = {
+        "gone": [second, *rest],
+        "twice": [first, first, second, *rest],
+        "swapped": [second, first, *rest],
+    }
+    path.write_bytes(b"".join(lines[spoil]))
+    with pytest.raises(DamagedError, match=r"Line [12] of .*events.jsonl is damaged"):
+        read_run(folder)
+
+
+def test_lines_whose_checksums_say_nothing_of_their_place_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "lines.jsonl"
+    append_line(path, json.dumps(sealed({"schema": 2, "seed": 0})))
+    append_sealed(path, {"schema": 2, "seed": 1})
+    assert [line["seed"] for line in read_sealed_lines(path)] == [0, 1]

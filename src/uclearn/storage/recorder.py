@@ -67,7 +67,7 @@ class RunRecorder:
                 f"`details` must not have the key {taken.pop()!r}: it is uclearn's own."
             )
         document = {"schema": SCHEMA, "event": event, **plain(details, "details")}
-        append_sealed(self._events, document)
+        append_sealed(self._events, document, self.position)
         self.position += 1
 
     def rewind(self, position: int) -> None:

@@ -225,7 +225,8 @@ def find_runs(folder: Path) -> list[Path]:
     """All folders at or below `folder` that hold a run, in alphabetical order.
 
     Hidden folders are not entered, links not followed. Files of the same names by other programs
-    are passed over; a run whose files are damaged is found, and `read_run` says what is wrong.
+    are passed over; a run whose files are damaged or gone is found as long as one is left, and
+    `read_run` says what is wrong.
     """
     if not folder.is_dir():
         raise DataError(f"`folder` must be a folder, got {folder}. Check the path.")
@@ -233,7 +234,9 @@ def find_runs(folder: Path) -> list[Path]:
     for place, subfolders, files in os.walk(folder):
         subfolders[:] = [name for name in subfolders if not name.startswith(".")]
         candidates = [Path(place, name) for name in (CONFIG_NAME, SUMMARY_NAME) if name in files]
-        if any(_is_ours(path.read_bytes()) for path in candidates):
+        if any(_is_ours(path.read_bytes()) for path in candidates) or (
+            EVENTS_NAME in files and _is_record(Path(place, EVENTS_NAME).read_bytes())
+        ):
             found.append(Path(place))
     return sorted(found)
 
@@ -241,6 +244,11 @@ def find_runs(folder: Path) -> list[Path]:
 def _is_ours(data: bytes) -> bool:
     """By more than one mark: with a single one, one damaged byte would hide a run."""
     return any(mark in data for mark in _MARKS)
+
+
+def _is_record(data: bytes) -> bool:
+    """Whether lines are events of a run, whose other files may be spoiled or gone."""
+    return data.startswith(b'{"schema": ') and b'"event": ' in data[:1000]
 
 
 _MARKS = (FORMAT.encode(), b'"accuracy_matrix"', b'"parameters_kept"', b'"git_commit"')
