@@ -23,7 +23,7 @@ from torch.nn import functional as F
 
 from benchmarks.pages import filled
 from uclearn import UCL
-from uclearn.gaussian.layers import GaussianConv2d
+from uclearn.gaussian.layers import GaussianConv2d, Sampling
 from uclearn.networks import MultiHead, he_start
 from uclearn.tasks import Data, Task, TaskSequence
 from uclearn.tasks.benchmarks import load_tasks
@@ -88,7 +88,7 @@ def drawn_by(way: str) -> Iterator[None]:
         return under_means + self.sigma.view(-1, 1, 1) * self.length(input) * drawn
 
     if way == "node":
-        GaussianConv2d._local = by_node  # type: ignore[method-assign]
+        GaussianConv2d._local = by_node  # type: ignore[method-assign, assignment]
     try:
         yield
     finally:
@@ -98,7 +98,7 @@ def drawn_by(way: str) -> Iterator[None]:
 def outcome(kind: str, way: str, seed: int) -> dict[str, Any]:
     """Accuracies after the last task, and of each task when it was learned."""
     torch.manual_seed(seed)
-    sampling = "weight" if way == "weight" else "local"
+    sampling: Sampling = "weight" if way == "weight" else "local"
     method = UCL(network(kind, seed), torch.zeros(1, 1, 14, 14), sampling=sampling, seed=seed)
     with drawn_by(way):
         rows = learn(method, tasks(seed), PLAN).accuracy_matrix

@@ -1,9 +1,9 @@
 """What a model in use takes on disk and in memory over many updates.
 
-    python -m benchmarks.live_growth            # 100 updates of one network, prints a table
+    python -m benchmarks.live_growth            # 100 updates of one network
 
 Three lives are measured: every update goes on with one task, or begins a task with a head and a
-canary of its own, or is rejected. `--json FILE` keeps it.
+canary of its own, or is rejected. It writes the table of docs/live.md.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ import json
 import resource
 import shutil
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from benchmarks.pages import filled
 from uclearn.live.gate import Gate
 from uclearn.live.journal import JOURNAL_NAME
 from uclearn.live.learner import Learner
@@ -28,6 +29,8 @@ from uclearn.training.plan import Plan
 
 LOOKS = (1, 10, 50, 100)
 """After so many updates."""
+RECORDS = Path(__file__).with_suffix(".json")
+PAGE = Path(__file__).parents[1] / "docs" / "live.md"
 KINDS = ("one task", "new tasks", "rejected")
 _EXAMPLES, _CANARY = 120, 20
 
@@ -78,21 +81,25 @@ def _sizes(folder: Path) -> dict[str, int]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print."""
+    """Measure and write."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--updates", type=int, default=100)
-    parser.add_argument("--json", type=Path)
     given = parser.parse_args(arguments)
     found = {kind: measure(kind, given.updates) for kind in KINDS}
-    print("| | updates | folder kB | checkpoint kB | journal kB | method kB | process kB |")
-    print("|---|---|---|---|---|---|---|")
+    RECORDS.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    PAGE.write_text(filled(PAGE.read_text(encoding="utf-8"), {"growth": table(found)}))
+
+
+def table(found: Mapping[str, Sequence[Mapping[str, int]]]) -> str:
+    """As it stands in the documentation."""
+    lines = ["| | updates | folder | state | journal | weights and memory | process |"]
+    lines.append("|---|---|---|---|---|---|---|")
     for kind, rows in found.items():
         for row in rows:
             sizes = [row[key] for key in ("folder", "checkpoint", "journal", "state", "process")]
-            numbers = " | ".join(f"{size / 1000:.0f}" for size in sizes)
-            print(f"| {kind} | {row['updates']} | {numbers} |")
-    if given.json is not None:
-        given.json.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+            numbers = " | ".join(f"{size / 1000:,.0f}" for size in sizes)
+            lines.append(f"| {kind} | {row['updates']} | {numbers} |")
+    return "\n".join(lines)
 
 
 if __name__ == "__main__":

@@ -43,6 +43,7 @@ ALLOWED = {
     "register_growth": "an error says that it teaches live models to grow by another method",
     "on_before_optimizer_step": "called by Lightning's Trainer",
     "on_train_batch_end": "called by Lightning's Trainer",
+    "on_save": "called by transformers.Trainer",
     "on_train_begin": "called by transformers.Trainer",
     "on_train_end": "called by transformers.Trainer and Lightning's",
     "on_train_start": "called by Lightning's Trainer",

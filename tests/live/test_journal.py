@@ -21,6 +21,7 @@ from uclearn.live.journal import JOURNAL_NAME, read_journal, under_way
 from uclearn.live.learner import Learner
 from uclearn.measures.capacity import concerns, digest, layers_of
 from uclearn.networks import mlp
+from uclearn.storage.checkpoint import CHECKPOINT_NAME
 from uclearn.storage.sealed import read_sealed_lines
 
 GATE = Gate(max_drop=0.99, canary=10)
@@ -157,3 +158,16 @@ def test_a_digest_says_of_room_and_concerns_what_all_nodes_would(nodes: int) -> 
         (one,) = layers_of(short)
         assert max(one.sigma[0]) == pytest.approx(max(sigma), rel=1e-3)
         assert min(one.sigma[0]) == pytest.approx(min(sigma), rel=1e-3)
+
+
+def test_a_rejected_update_leaves_little_but_its_line(tmp_path: Path) -> None:
+    taught(tmp_path, 0)
+    strict = Gate(max_drop=0.0, rule="possible", canary=10)
+    sizes = []
+    for number in range(1, 7):
+        with Learner.open(tmp_path) as ours:
+            assert not ours.learn(month(number, 48), f"try {number}", gate=strict).kept
+        sizes.append((tmp_path / CHECKPOINT_NAME).stat().st_size)
+    assert sizes[-1] - sizes[0] < 5 * 400
+    journal = (tmp_path / JOURNAL_NAME).stat().st_size
+    assert journal < 7 * 2200

@@ -45,7 +45,7 @@ def chaudhry(matrix: np.ndarray) -> float:
         max(matrix[row - 1][j - 1] for row in range(1, k)) - matrix[k - 1][j - 1]
         for j in range(1, k)
     ]
-    return sum(fallen) / (k - 1)
+    return float(sum(fallen) / (k - 1))
 
 
 @given(MATRICES)
