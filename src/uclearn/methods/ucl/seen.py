@@ -4,7 +4,8 @@ weights changes what its nodes say to them (`uclearn.penalties.outputs`).
 Of a vector of inputs, with a 1 at its end for the bias, the mean of x x^T is gathered when a task
 ends, in units in which its diagonal is 1 on average, and averaged over tasks. With the anchors that
 is about what an EWC keeps: blocks on its diagonal no wider than the layer has nodes are no more
-numbers than the layer has weights. Blocks are at least 64 wide, so that a layer of fewer nodes
+numbers than the layer has weights (those of convolutions are narrower, which saves time). Blocks
+are at least 64 wide, so that a layer of fewer nodes
 keeps up to 64 numbers for each input.
 """
 
@@ -34,17 +35,20 @@ EXAMPLES = 4096
 """Of a finished task, spread over all of it, that are looked at: more change the last digits."""
 _NARROWEST = 64
 """Blocks are at least that wide: below, a product of matrices costs no less."""
+_WIDEST_OF_KERNELS = 128
+"""Blocks of convolutions are at most that wide: a dozen channels with all that neighbouring places
+have in common; a step of a wide one would cost several times as much."""
 _REMEMBERED_BYTES = 1 << 28
 _REMEMBERED_CALLS = 16
 
 
-def layout(inputs: int, nodes: int) -> tuple[int, int]:
+def layout(inputs: int, nodes: int, widest: float = math.inf) -> tuple[int, int]:
     """How many blocks are kept for a layer, and how wide they are.
 
-    >>> layout(784, 256), layout(400, 10)
-    ((4, 196), (7, 58))
+    >>> layout(784, 256), layout(400, 10), layout(4608, 512, widest=128)
+    ((4, 196), (7, 58), (36, 128))
     """
-    count = -(-inputs // min(inputs, max(nodes, _NARROWEST)))
+    count = -(-inputs // int(min(inputs, max(nodes, _NARROWEST), widest)))
     return count, -(-inputs // count)
 
 
@@ -74,7 +78,9 @@ class SeenInputs(nn.Module):
         view = layer.inputs_last(layer.weight.detach())
         groups, nodes, inputs = view.shape[0], view.shape[1], math.prod(view.shape[2:])
         self.words = isinstance(layer, GaussianEmbedding)
-        count, self.width = (1, inputs) if self.words else layout(inputs, nodes)
+        of_kernels = isinstance(layer, nn.modules.conv._ConvNd)
+        widest = _WIDEST_OF_KERNELS if of_kernels else math.inf
+        count, self.width = (1, inputs) if self.words else layout(inputs, nodes, widest)
         zeros = layer.rho.detach().new_zeros
         self.register_buffer("tasks", torch.tensor(0))
         self.register_buffer("corner", zeros(()))
