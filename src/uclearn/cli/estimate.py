@@ -26,7 +26,7 @@ Without: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-_DEAR = 0.5
+_DEAR = 2 / 3
 """The share of the time from which on leaving a method out is offered."""
 
 
