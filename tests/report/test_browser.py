@@ -84,11 +84,9 @@ def test_a_request_would_be_refused(driver: Chrome) -> None:
 
 def test_pointing_at_a_chart_tells_the_nearest_and_the_others_best_first(driver: Chrome) -> None:
     chart = chart_of(driver, AVERAGE)
-    # the third trace is UCL's line: its band has two edges
-    points = chart.find_elements(By.CSS_SELECTOR, ".scatterlayer .trace:nth-child(3) .point")
-    assert len(points) == 5
     values = js(driver, "return arguments[0].data.filter((t) => t.name).map((t) => t.y[2])", chart)
-    ActionChains(driver).move_to_element(points[2]).perform()
+    # above the middle, where the third task is and UCL is nearest
+    ActionChains(driver).move_to_element_with_offset(chart, 0, -150).perform()
     says = f"[aria-labelledby='{AVERAGE}'] .readout[data-says]"
     (readout,) = wait(lambda: driver.find_elements(By.CSS_SELECTOR, says))
     names = ("UCL", "EWC", "Fine-tuning")
@@ -185,29 +183,33 @@ def test_the_legend_hides_a_method_in_all_figures_of_its_comparison(driver: Chro
 def test_everything_can_be_reached_and_used_by_keyboard(window: Chrome, report: Path) -> None:
     surroundings(window)
     window.get(report.as_uri())
-    reached = []
-    for _ in range(400):
-        ActionChains(window).send_keys(Keys.TAB).perform()
-        reached.append(
-            js(
-                window,
-                """const at = document.activeElement;
-                   const outline = getComputedStyle(at).outlineStyle !== 'none';
-                   return [at.tagName, at.className, at.id, outline, at === document.body]""",
-            )
-        )
-        if reached[-1][-1]:
+    js(
+        window,
+        """window.reached = [];
+           addEventListener('focusin', ({ target: at }) => {
+             const outline = getComputedStyle(at).outlineStyle !== 'none';
+             window.reached.push([at.tagName, at.className, at.id, outline]);
+           })""",
+    )
+    while True:
+        before = len(js(window, "return window.reached"))
+        ActionChains(window).send_keys(Keys.TAB * 50).perform()
+        reached = js(window, "return window.reached")
+        firsts = [k for k, stop in enumerate(reached) if stop[:2] == ["A", "skip"]]
+        if len(firsts) > 1:  # it has started over
+            reached = reached[: firsts[1]]
             break
+        assert len(reached) > before
     assert reached[0][:2] == ["A", "skip"]
-    assert all(outline for *_, outline, at_end in reached if not at_end), "focus can be seen"
-    kinds = {(tag, name or identity) for tag, name, identity, *_ in reached}
+    assert all(outline for *_, outline in reached), "focus can be seen"
+    kinds = {(tag, name or identity) for tag, name, identity, _ in reached}
     assert {("BUTTON", "theme"), ("BUTTON", "sort"), ("DIV", "scroll"), ("SUMMARY", "")} <= kinds
     tables = js(window, "return document.querySelectorAll('.scroll').length")
     closed = js(window, "return document.querySelectorAll('details:not([open]) .scroll').length")
     assert sum(name == "scroll" for _, name, *_ in reached) == tables - closed
     assert not any(tag == "svg" for tag, *_ in reached)
-    # from the end it starts over, and the first link skips to the results
-    ActionChains(window).send_keys(Keys.TAB).send_keys(Keys.ENTER).perform()
+    # the first link skips to the results
+    window.find_element(By.CSS_SELECTOR, "a.skip").send_keys(Keys.ENTER)
     wait(lambda: js(window, "return document.activeElement.id") == "main")
 
 

@@ -155,20 +155,19 @@ def test_tables_are_saved_as_csv_and_latex(
     assert "\\%" in text
 
 
-@pytest.mark.parametrize("part", ["tasks", "matrix", "explored"])
 def test_figures_are_saved_as_svg_png_and_pdf(
-    driver: Chrome, save: Callable[[str, str], Path], part: str
+    driver: Chrome, save: Callable[[str, str], Path]
 ) -> None:
     js(driver, "document.querySelectorAll('details').forEach((one) => { one.open = true })")
-    draw(driver, part)
     begins = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF-1.4"}
-    for kind, begin in begins.items():
-        tool = in_section(part, f"figure > .tools [data-tool={kind}]")
-        found = save(tool, f"{NAME}-{part}.{kind}").read_bytes()
-        assert found.startswith(begin)
-    text = (found).decode("latin-1")
-    assert text.count(" Tj") > 10  # text is text
-    assert text.rstrip().endswith("%%EOF")
+    for part in ("tasks", "matrix", "explored"):  # panels, heat maps, and both with a scale
+        for kind, begin in begins.items():
+            tool = in_section(part, f"figure > .tools [data-tool={kind}]")
+            found = save(tool, f"{NAME}-{part}.{kind}").read_bytes()
+            assert found.startswith(begin)
+        text = found.decode("latin-1")
+        assert text.count(" Tj") > 10  # text is text
+        assert text.rstrip().endswith("%%EOF")
 
 
 def test_on_a_phone_the_result_is_seen_without_scrolling(driver: Chrome) -> None:
