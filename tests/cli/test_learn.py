@@ -123,6 +123,10 @@ def test_new_labels(uclearn: Uclearn, tmp_path: Path) -> None:
         (("--data", "broken.npz"), "broken.npz: expected a whole npz file of numbers"),
         (("--data", "good.csv", "--hidden", "wide"), "`--hidden` must be whole numbers, as 64,64"),
         (("--data", "good.csv", "--max-drop", "2"), "`max_drop` must lie between 0 and 1, got 2.0"),
+        (
+            ("--data", "good.csv", "--max-drop", "0.1", "--max-total", "0.05"),
+            "`max_total` must lie between `max_drop` (0.1) and 1, got 0.05.",
+        ),
         (("--data", "good.csv", "--set", "betta=1"), "There is no setting of ucl 'betta'."),
     ],
 )

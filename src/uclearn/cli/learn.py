@@ -80,6 +80,13 @@ def learn(
     max_drop: Annotated[
         float, typer.Option(help="The drop in an old task's accuracy that is tolerated.")
     ] = 0.01,
+    max_total: Annotated[
+        float | None,
+        typer.Option(
+            help="The drop since a task was learned that is tolerated, over all updates. Default: "
+            "three times --max-drop."
+        ),
+    ] = None,
     canary: Annotated[
         float, typer.Option(help="Share, or from 1 on number, of the examples to guard them by.")
     ] = 0.1,
@@ -93,12 +100,13 @@ def learn(
     """Learn from new data, unless that would cost old tasks too much.
 
     A part of the data is set apart and never trained on. If an old task loses more than
-    `--max-drop` of its accuracy on its own part, the update is rejected, the model stays what it
-    was to the bit, and the exit code is 3. `uclearn status FOLDER` tells the story. Where numbers
-    are predicted (`--target`) there are no accuracies and no gate; the error is said.
+    `--max-drop` of its accuracy on its own part, or more than `--max-total` since it was learned,
+    the update is rejected, the model stays what it was to the bit, and the exit code is 3. `uclearn
+    status FOLDER` tells the story. Where numbers are predicted (`--target`) there are no accuracies
+    and no gate; the error is said.
     """
     from uclearn.live.folder import knows
-    from uclearn.live.gate import Gate
+    from uclearn.live.gate import Gate, Mode
     from uclearn.live.learner import Learner
     from uclearn.live.numbers import learn_numbers
     from uclearn.live.reading import read_table
@@ -120,7 +128,8 @@ def learn(
     plan["seed"] = seed
     given: dict[str, Any] = {key: value for key, value in plan.items() if value is not None}
     numbers = table.targets is not None
-    gate = Gate(max_drop=max_drop, canary=canary, mode="warn" if warn else "reject")
+    mode: Mode = "warn" if warn else "reject"
+    gate = Gate(max_drop=max_drop, canary=canary, mode=mode, max_total=max_total)
 
     with Learner.open(folder, new=lambda: _new(table, made, given)) as learner:
         if learner.note:
