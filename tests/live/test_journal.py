@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -66,8 +67,7 @@ def test_after_kills_the_journal_has_the_same_lines_and_says_what_was_interrupte
     ours, other = tmp_path / "killed", tmp_path / "whole"
     taught(ours, 0)
     killed_while_learning(ours)
-    begun = under_way(ours)
-    assert begun is not None
+    (begun,) = under_way(ours)
     assert (begun["number"], begun["name"]) == (2, "month 1")
     assert list(Learner.load(ours).tasks) == ["month 0"]  # loading alone writes nothing
     killed_while_learning(ours)
@@ -79,7 +79,7 @@ def test_after_kills_the_journal_has_the_same_lines_and_says_what_was_interrupte
     pair = [("begun", 2), ("interrupted", 2)]
     assert story(ours) == [*whole[:2], *pair, *pair, *whole[2:]]
     assert told(read_journal(ours)) == told(read_journal(other))
-    assert under_way(ours) is None
+    assert under_way(ours) == []
     assert [line["event"] for line in Learner.load(ours).journal].count("interrupted") == 2
 
 
@@ -94,6 +94,37 @@ def test_an_error_interrupts_too_and_says_which(tmp_path: Path) -> None:
     assert story(tmp_path)[2:] == [("begun", 2), ("interrupted", 2)]
     (line,) = [line for line in read_journal(tmp_path) if line["event"] == "interrupted"]
     assert line["why"] == "KeyboardInterrupt"
+
+
+def test_several_updates_of_an_open_folder_end_together(tmp_path: Path) -> None:
+    with Learner.open(tmp_path, new=lambda: learner("ucl", plan=QUICK)) as ours:
+        for number in range(2):
+            ours.learn(month(number, 48), f"month {number}", gate=GATE)
+        assert [line["number"] for line in under_way(tmp_path)] == [1, 2]
+    whole = [("begun", 1), ("begun", 2), ("update", 1), ("update", 2)]
+    assert story(tmp_path) == whole
+    nothing = (torch.zeros(0, 4), torch.zeros(0))
+    with suppress(DataError), Learner.open(tmp_path) as ours:
+        ours.learn(month(2, 48), "month 2", gate=GATE)  # nothing of it is saved
+        ours.learn(nothing, "month 3")
+    assert story(tmp_path) == [*whole, ("begun", 3), ("interrupted", 3)]
+
+
+def test_an_update_that_failed_and_is_tried_again_is_told_twice(tmp_path: Path) -> None:
+    failures = [True]
+
+    def once(outputs: torch.Tensor, targets: torch.Tensor) -> torch.Tensor:
+        if failures and failures.pop():
+            raise RuntimeError("no more memory")
+        return torch.nn.functional.cross_entropy(outputs, targets, reduction="none")
+
+    with Learner.open(tmp_path, new=lambda: learner("ucl", plan=QUICK, loss=once)) as ours:
+        with suppress(RuntimeError):
+            ours.learn(month(0, 48), "month 0")
+        ours.learn(month(0, 48), "month 0")
+    assert story(tmp_path) == [("begun", 1), ("interrupted", 1), ("begun", 1), ("update", 1)]
+    told_of = Learner.load(tmp_path, loss=once).journal
+    assert [line["event"] for line in told_of] == ["interrupted", "update"]
 
 
 def test_what_is_refused_before_it_begins_was_never_begun(tmp_path: Path) -> None:

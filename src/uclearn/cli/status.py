@@ -29,21 +29,21 @@ def status(
     from uclearn.live.journal import read_journal, under_way
 
     lines, begun = read_journal(folder), under_way(folder)
-    if not lines and begun is None:
+    if not lines and not begun:
         raise DataError(f"There is no journal in {folder}. `uclearn learn` begins one.")
     if report is not None:
         _write(folder, report)
     if json:
         for line in lines:
             typer.echo(json_lines.dumps({k: v for k, v in line.items() if k != "nodes"}))
-        if begun is not None:
-            typer.echo(json_lines.dumps(begun))
+        for line in begun:
+            typer.echo(json_lines.dumps(line))
         typer.echo(json_lines.dumps({"event": "capacity", **_room(lines)}))
         return
     _print(lines, folder)
-    if begun is not None:
+    for line in begun:
         typer.echo(
-            f"{begun['name']} was begun at {begun['time']} and has not ended: it is being learned, "
+            f"{line['name']} was begun at {line['time']} and has not ended: it is being learned, "
             "or was interrupted, and then the model is what it was before."
         )
     if words := _room(lines).get("words"):

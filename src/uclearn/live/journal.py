@@ -50,11 +50,16 @@ def read_journal(folder: Path) -> list[Line]:
     return [line for line in _all_lines(folder) if line["event"] != "begun"]
 
 
-def under_way(folder: Path) -> Line | None:
-    """The line of an update that was begun in `folder` and has not ended: somebody learns, or was
-    killed."""
-    lines = _all_lines(folder)
-    return lines[-1] if lines and lines[-1]["event"] == "begun" else None
+def under_way(folder: Path) -> list[Line]:
+    """The lines of updates that were begun in `folder` and have not ended: somebody learns, or was
+    killed. An open folder may have several: all end when it is saved."""
+    begun: list[Line] = []
+    for line in _all_lines(folder):
+        if line["event"] == "begun":
+            begun.append(line)
+        elif line["event"] in ("update", "interrupted"):
+            begun = [one for one in begun if one["number"] != line["number"]]
+    return begun
 
 
 def _all_lines(folder: Path) -> list[Line]:
@@ -93,19 +98,26 @@ def next_number(lines: Iterable[Mapping[str, Any]]) -> int:
 
 
 def begin(folder: Path, number: int, name: str, task: str) -> list[Line]:
-    """Say that an update begins, and before that what was left open; what is new in the story."""
-    settled = settle(folder)
+    """Say that an update begins, and before that, if it was begun before, that it was interrupted;
+    what is new in the story."""
+    settled = settle(folder, number=number)
     line = {"number": number, "time": now(), "name": name, "task": task}
     append_sealed(folder / JOURNAL_NAME, {"schema": SCHEMA, "event": "begun", **line})
     return settled
 
 
-def settle(folder: Path, why: str = "the process ended") -> list[Line]:
-    """Say of an update that was begun and will not end any more that it was interrupted."""
-    begun = under_way(folder)
-    if begun is None:
-        return []
-    line = {
+def settle(folder: Path, why: str = "the process ended", number: int | None = None) -> list[Line]:
+    """Say of updates that were begun and will not end any more (of that `number`, or all) that they
+    were interrupted."""
+    open_ones = [one for one in under_way(folder) if number in (None, one["number"])]
+    lines = [_interrupted(one, why) for one in open_ones]
+    for line in lines:
+        append_sealed(folder / JOURNAL_NAME, line)
+    return lines
+
+
+def _interrupted(begun: Line, why: str) -> Line:
+    return {
         "schema": SCHEMA,
         "event": "interrupted",
         "number": begun["number"],
@@ -114,8 +126,6 @@ def settle(folder: Path, why: str = "the process ended") -> list[Line]:
         "begun": begun["time"],
         "why": why,
     }
-    append_sealed(folder / JOURNAL_NAME, line)
-    return [line]
 
 
 def append_missing(folder: Path, lines: Iterable[Line]) -> None:
