@@ -15,8 +15,10 @@ import pytest
 import torch
 
 from tests.live.months import month
+from uclearn.live.folder import MARKER_NAME, VERSION
 from uclearn.live.gate import Gate
 from uclearn.live.learner import Learner
+from uclearn.storage.sealed import read_sealed
 
 FOLDERS = Path(__file__).parent / "folders-0.1"
 ANSWERS = json.loads((FOLDERS / "answers.json").read_text(encoding="utf-8"))
@@ -45,6 +47,8 @@ def test_a_folder_of_version_0_1_answers_and_goes_on(name: str, tmp_path: Path) 
         assert update.loss == pytest.approx(told["loss"], abs=2e-4 if rounds else 1e-5)
         _require_close(answers(learner), told["after"], 0.1 if rounds else 1e-5)
     assert len(Learner.load(tmp_path / name).journal) == 3
+    # version 0.1 could not read it any more, and is told so
+    assert read_sealed(tmp_path / name / MARKER_NAME)["version"] == VERSION
 
 
 def _require_close(

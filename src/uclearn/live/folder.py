@@ -97,10 +97,10 @@ def save(learner: Learner, folder: Path) -> None:
 def write(learner: Learner, folder: Path) -> None:
     """As `save`, by whoever holds the lock."""
     sweep(folder)
-    check_version(folder)
+    written = check_version(folder)
     if has_checkpoint(folder):
         _refuse_to_replace(learner._continues.get(folder.resolve()), folder)
-    if not (folder / MARKER_NAME).exists():
+    if written < VERSION:  # from now on older versions cannot read it, and are told so
         write_sealed(folder / MARKER_NAME, {"format": FORMAT, "version": VERSION})
     save_state(folder / CHECKPOINT_NAME, state_of(learner), FORMAT)
     learner._continues[folder.resolve()] = saved_state(folder)
@@ -244,11 +244,12 @@ def _name(loss: Loss) -> str:
     return f"{loss.__module__}.{getattr(loss, '__qualname__', type(loss).__qualname__)}"
 
 
-def check_version(folder: Path) -> None:
-    """Refuse a folder whose marker is damaged, or of a version that is not known yet."""
+def check_version(folder: Path) -> int:
+    """Of what is in `folder`, 0: nothing yet. Refuse one whose marker is damaged, or of a version
+    that is not known yet."""
     marker = folder / MARKER_NAME
     if not marker.exists():
-        return
+        return 0
     found = read_sealed(marker)
     if found.get("format") != FORMAT:
         raise DataError(f"{marker} does not describe a learner. Choose another folder.")
@@ -258,3 +259,4 @@ def check_version(folder: Path) -> None:
             f"{folder} was written by a newer uclearn: its version is {version}, this one knows up "
             f"to {VERSION}. Update uclearn to use it; nothing was changed."
         )
+    return version
