@@ -28,7 +28,8 @@ from uclearn.tasks.task import Task
 from uclearn.training.plan import Plan
 from uclearn.training.session import evaluate
 
-TASKS, SEEDS = 5, (0, 1, 2)
+TASKS = 5
+SEEDS = {"batch norms": (0, 1, 2), "GRU": (0, 1, 2), "TransformerEncoder": (0,)}
 ROWS = 8
 PLAN = Plan(epochs=15, batch_size=64, lr=0.003, schedule="cosine")
 RECORDS = Path(__file__).with_suffix(".json")
@@ -114,7 +115,8 @@ def learned_and_kept(method: Method, tasks: Iterable[Task], plan: Plan) -> dict[
 
 def runs() -> list[tuple[str, str, int]]:
     """Kinds of statistics are compared where there are some."""
-    every = itertools.product(NETWORKS, METHODS, SEEDS)
+    pairs = itertools.product(NETWORKS, METHODS)
+    every = ((name, label, seed) for name, label in pairs for seed in SEEDS[name])
     return [run for run in every if "batch_norm" not in run[1] or run[0] == "batch norms"]
 
 

@@ -152,7 +152,7 @@ def _clip() -> Built:
 
 
 def _peft() -> Iterator[Entry]:
-    for name in ("lora", "dora", "ia3", "loha", "vera"):
+    for name in ("lora", "dora", "ia3", "loha", "lokr", "vera"):
         for base in ("llama", "bert"):
             yield Entry(f"{base} with {name}", "peft", partial(_adapted, base, name))
 
@@ -168,6 +168,8 @@ def _adapted(base: str, name: str) -> Built:
         config = peft.IA3Config(target_modules=targets, feedforward_modules=[])
     elif name == "loha":
         config = peft.LoHaConfig(r=4, target_modules=targets)
+    elif name == "lokr":
+        config = peft.LoKrConfig(r=4, target_modules=targets)
     elif name == "vera":
         config = peft.VeraConfig(r=4, target_modules=targets)
     else:
