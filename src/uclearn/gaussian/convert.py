@@ -132,7 +132,7 @@ def convert(
     plain = tuple(plain)
     loose = tuple(loose)
     require_convertible(survey(model, plain, strict=strict, loose=loose))
-    converted: nn.Module = copied(model, share_frozen=True)
+    converted: nn.Module = copied(model, share="frozen")
     found = survey(converted, plain, strict=strict, loose=loose)
     noise = noise or Noise(seed)
     generator = torch.Generator().manual_seed(seed)

@@ -14,7 +14,7 @@ import copy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
@@ -112,7 +112,7 @@ def trace(
     """
     # on a copy, so that nothing stays behind: no hook, no mode, no tensor that the model caches
     model, layers, followed, opaque = copied(
-        model, (model, dict(layers), dict(followed or {}), dict(opaque or {})), share_frozen=True
+        model, (model, dict(layers), dict(followed or {}), dict(opaque or {})), share="everything"
     )
     watcher = ModuleWatcher(layers, followed, opaque, dims or {}, strict)
     watcher.attach(model)
@@ -135,15 +135,16 @@ def trace(
     )
 
 
-def copied(model: nn.Module, what: Any = None, *, share_frozen: bool = False) -> Any:
+def copied(model: nn.Module, what: Any = None, *, share: Share = "nothing") -> Any:
     """A deep copy of `what`, by default `model` itself; of weights that are computed before each
     use (torch.nn.utils.weight_norm) their present values.
 
     Args:
         model: whose weights they are.
         what: holds the model, or parts of it.
-        share_frozen: parameters that do not learn stay where they are in memory; those of a type
-            of their own (weights in 4 or 8 bit) are the same objects.
+        share: the parameters that stay where they are in memory: `"frozen"`, those that do not
+            learn, or `"everything"`, for a copy that only computes. Those of a type of their own
+            (weights in 4 or 8 bit) are then the same objects.
     """
     known: dict[int, Any] = {
         id(value): value.detach().clone()
@@ -151,14 +152,21 @@ def copied(model: nn.Module, what: Any = None, *, share_frozen: bool = False) ->
         for value in vars(module).values()
         if isinstance(value, Tensor) and not value.is_leaf
     }
-    if share_frozen:
-        frozen = (own for own in model.parameters() if not own.requires_grad)
-        # its own parameter, so that moving one model to another device leaves the other alone
-        known |= {
-            id(own): nn.Parameter(own.data, False) if type(own) is nn.Parameter else own
-            for own in frozen
-        }
+    changed = {id(m._parameters.get("weight")) for m in model.modules() if _renormalises(m)}
+    for own in model.parameters() if share != "nothing" else ():
+        if (share == "everything" or not own.requires_grad) and id(own) not in changed:
+            # its own parameter, so that moving one model to another device leaves the other alone
+            plain = type(own) is nn.Parameter
+            known[id(own)] = nn.Parameter(own.data, own.requires_grad) if plain else own
     return copy.deepcopy(model if what is None else what, known)
+
+
+Share = Literal["nothing", "frozen", "everything"]
+
+
+def _renormalises(module: nn.Module) -> bool:
+    """Embeddings with `max_norm` change their weights when they are called."""
+    return getattr(module, "max_norm", None) is not None
 
 
 @contextmanager
