@@ -92,11 +92,23 @@ def test_an_adapter_is_merged_after_export_as_it_would_be_without(kind: str) -> 
     assert torch.allclose(merged, there, atol=1e-5)
 
 
-def test_ewc_takes_what_has_no_nodes_at_all() -> None:
-    """IA3 trains scales alone, on frozen layers: nothing there could be uncertain."""
+def test_what_has_no_nodes_at_all_is_taken_too() -> None:
+    """IA3 trains scales alone, on frozen layers: nothing there could be uncertain, but held."""
     model, example = adapted("ia3")
-    with pytest.raises(uclearn.errors.UnsupportedLayerError, match="no layer that could be made"):
-        uclearn.UCL(model, example)
+    del model.base_model.model.classifier
+    model.base_model.model.classifier = torch.nn.Identity()
+    ours = uclearn.UCL(model, example)
+    assert not ours.sigmas()
+    assert ours.coverage().by_themselves == ours.coverage().total > 0
+    ours.model(**example)
+    ours.penalty(batch_size=2)
+    ours.end_task()
+    before = float(ours.penalty(batch_size=1).detach())
+    with torch.no_grad():
+        for parameter in ours.model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(0.1)
+    assert float(ours.penalty(batch_size=1).detach()) > before
     method = EWC(model)
     method.end_task(losses=lambda: iter([method.model(**example).logits.square().mean(1)]))
     assert any(bool(each.any()) for each in method.memory.importance.tensors())
