@@ -15,7 +15,6 @@ from tests.fuzz.playground import template
 from uclearn.errors import UclearnError
 from uclearn.live.folder import FORMAT, check_version, read_journal
 from uclearn.report.markdown import markdown
-from uclearn.storage import index
 from uclearn.storage.checkpoint import load_latest
 from uclearn.storage.container import take_apart
 from uclearn.storage.index import outlines
@@ -113,7 +112,6 @@ READERS: dict[str, dict[str, Reader]] = {
 def damage(folder: Path, chance: random.Random, times: int) -> tuple[Counter[str], list[str]]:
     """How often damage was named, or changed nothing; and every case in which it was neither."""
     found, lost = Counter[str](), list[str]()
-    index.WORTH_IT = 2
     for name in READERS:
         place = folder / name
         shutil.copytree(template() / name, place)

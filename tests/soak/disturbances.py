@@ -20,7 +20,7 @@ def nothing(chance: random.Random) -> None:
 
 def full_disk(chance: random.Random) -> None:
     """After some bytes no more are taken; of the last ones a part."""
-    left, write = chance.randint(0, 60_000), os.write
+    left, write = chance.randint(0, 12_000), os.write
 
     def limited(descriptor: int, data: Any) -> int:
         nonlocal left

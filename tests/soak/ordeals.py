@@ -9,12 +9,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 
 from tests.soak.damage import damage
 from tests.soak.disturbances import full_disk, jumping_clock, network_folder, nothing
 from tests.soak.trials import COMMANDS, Disturb, LostError, Trial, attempt
+from uclearn.storage import index
 
 DAMAGES = 50
 """Files damaged for each time of the others: they cost a blink."""
@@ -35,16 +37,16 @@ def soak(folder: Path, chance: random.Random, times: int) -> Iterator[Row]:
     torch.set_num_threads(1)
     calm = {kind: Calm(kind, folder) for kind in COMMANDS}
     for kind in COMMANDS:
-        yield _repeated(f"killed: {kind}", calm[kind], folder, chance, times, nothing, kills=True)
+        yield repeated(f"killed: {kind}", calm[kind], folder, chance, times, nothing, kills=True)
     for name, disturb in (
         ("full disk", full_disk),
         ("jumping clock", jumping_clock),
         ("slow, failing network", network_folder),
     ):
         for kind in ("run", "learn"):
-            yield _repeated(f"{name}: {kind}", calm[kind], folder, chance, times, disturb)
+            yield repeated(f"{name}: {kind}", calm[kind], folder, chance, times, disturb)
     for kind in ("run", "learn"):
-        yield _two_writers(calm[kind], folder, times)
+        yield two_writers(calm[kind], folder, times)
     yield _damaged(folder / "damage", chance, times)
 
 
@@ -59,7 +61,7 @@ class Calm:
         self.ended = trial.ended()
 
 
-def _repeated(
+def repeated(
     name: str,
     calm: Calm,
     folder: Path,
@@ -69,6 +71,7 @@ def _repeated(
     *,
     kills: bool = False,
 ) -> Row:
+    """A command tried so many times, disturbed each time."""
     row, interrupted = Row(name), 0
     for number in range(times):
         row.tried += 1
@@ -87,7 +90,7 @@ def _compare(ended: Any, calm: Any) -> None:
         raise LostError("it ended otherwise than one never disturbed")
 
 
-def _two_writers(calm: Calm, folder: Path, times: int) -> Row:
+def two_writers(calm: Calm, folder: Path, times: int) -> Row:
     """Two of the same at once: one works, the other waits, is refused, or finds it done."""
     row, refused = Row(f"two writers: {calm.kind}"), 0
     for number in range(times):
@@ -110,6 +113,7 @@ def _two_writers(calm: Calm, folder: Path, times: int) -> Row:
 
 
 def _damaged(folder: Path, chance: random.Random, times: int) -> Row:
-    found, lost = damage(folder, chance, DAMAGES * times)
+    with mock.patch.object(index, "WORTH_IT", 2):  # so that there is one to be damaged
+        found, lost = damage(folder, chance, DAMAGES * times)
     told = ", ".join(f"{count} {what}" for what, count in sorted(found.items()))
     return Row("damage, by reader", sum(found.values()) + len(lost), lost, told)
