@@ -13,7 +13,7 @@ INSTALL = $(RUN) -m pip install --quiet --disable-pip-version-check --constraint
 FOR_USE = $(VENV)/.installed-for-use
 FOR_TEST = $(VENV)/.installed-for-test
 
-.PHONY: help demo test quick lint docs bench results install constraints clean
+.PHONY: help demo test quick lint docs fuzz soak bench results install constraints clean
 
 help:
 	@echo "make demo         what fine-tuning forgets and UCL keeps, on handwritten digits"
@@ -21,6 +21,8 @@ help:
 	@echo "make quick        the tests of the inner loop, in a minute and a half; says how many it leaves out"
 	@echo "make lint         the checks alone: style, format, types, unused names"
 	@echo "make docs         the documentation as a site, in build/site; nothing in it is fetched from elsewhere"
+	@echo "make fuzz         random and hostile command lines, for FUZZ_SECONDS (an hour)"
+	@echo "make soak         kills, damage, full disks, clock jumps, two writers, a failing network: a table"
 	@echo "make bench        what UCL costs beside a plain network, as ratios"
 	@echo "make results      write RESULTS.md and its figures from the runs in results/"
 	@echo "make install      only set up $(VENV), with all that the tests need"
@@ -51,6 +53,13 @@ lint: $(FOR_TEST)
 docs: $(FOR_TEST)
 	NO_MKDOCS_2_WARNING=1 $(RUN) -m mkdocs build --strict --quiet
 	@echo "Open build/site/index.html in a browser. Notebooks are run again by: $(RUN) -m docs.hooks.execute"
+
+# FUZZ_SEED and SOAK_SEED choose others; SOAK_TIMES how often each ordeal is tried (20).
+fuzz: $(FOR_TEST)
+	$(RUN) -m tests.fuzz
+
+soak: $(FOR_TEST)
+	$(RUN) -m tests.soak
 
 bench: $(FOR_USE)
 	$(RUN) -m benchmarks
