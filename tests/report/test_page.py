@@ -2,13 +2,17 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.report.pages import SCALED, Element, made, rows, section_of, specs
-from tests.report.runs import config, matrix, write_comparison, write_run
+from tests.report.runs import config, matrix, nodes, write_comparison, write_run
 from uclearn.report import MissingPlotlyError, write_report
+from uclearn.report.groups import Collection, collect
+from uclearn.report.page import page as made_page
+from uclearn.report.page import plotly_javascript
 
 
 def test_scaled_runs_are_marked_everywhere(page: Element) -> None:
@@ -85,6 +89,27 @@ def test_a_report_needs_no_torch(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.slow
+def test_the_page_of_five_hundred_runs_is_light(tmp_path: Path) -> None:
+    """All of different settings, which is the most that five hundred runs can weigh; a dozen of
+    UCL's with all their nodes."""
+    write_run(
+        tmp_path / "run", config(tasks=10), matrix(10, 0.9, 0.01, 0), node_events=nodes(10, 0)
+    )
+    (one,) = collect([tmp_path]).complete
+    assert one.summary is not None
+    runs = []
+    for k in range(500):
+        wanted = config(("ucl", "ewc", "si", "mas")[k % 4], settings={"beta": k}, tasks=10)
+        scores = matrix(10, 0.9, 0.0001 * k, k)
+        summary = replace(one.summary, config=wanted, accuracy_matrix=scores)
+        events = one.events if k % 4 == 0 else ()
+        runs.append(replace(one, config=wanted, summary=summary, events=events))
+    text = made_page(Collection(runs, [], [], []), plotly_javascript())
+    assert len(text.encode()) < 15e6
+    assert text.count('aria-pressed="true" data-group') == 12
 
 
 def test_the_summary_says_in_plain_words_what_is_kept(page: Element) -> None:
