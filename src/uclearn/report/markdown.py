@@ -11,7 +11,7 @@ from statistics import fmean
 
 from uclearn.measures.accuracy import known
 from uclearn.measures.statistics import estimate
-from uclearn.paper.numbers import Published, published
+from uclearn.paper.numbers import Published
 from uclearn.paper.studies import RL_STUDIES, STUDIES
 from uclearn.report.claims import Claim, claims, spreads
 from uclearn.report.groups import (
@@ -23,6 +23,7 @@ from uclearn.report.groups import (
     comparisons,
     relabelled,
 )
+from uclearn.report.html import filled_columns
 from uclearn.report.labels import departures
 from uclearn.report.overview import epochs_words, overview, paragraphs, table
 from uclearn.report.rewards import (
@@ -36,7 +37,7 @@ from uclearn.report.rewards import (
     when_learned,
 )
 from uclearn.report.sections.accuracy import ablation_families
-from uclearn.report.sections.tables import commands
+from uclearn.report.sections.tables import commands, comparable
 from uclearn.report.words import (
     UNKNOWN,
     count,
@@ -128,7 +129,7 @@ def _numbers(comparison: Comparison) -> str:
         f"All with {listing(said)}." if said else "",
         f"Not as in the paper: {'; '.join(shared)}." if shared else "",
     ]
-    kept = [k for k in range(len(header)) if k not in same]
+    kept = [k for k in filled_columns(rows) if k not in same]
     body = table([header[k] for k in kept], [[row[k] for k in kept] for row in rows])
     return paragraphs(" ".join(words for words in above if words), body)
 
@@ -140,8 +141,7 @@ def _departures(comparison: Comparison, group: Group) -> list[str] | None:
 
 
 def _number(comparison: Comparison, group: Group) -> Published | None:
-    has_number = comparison.is_whole and not group.is_ablation
-    return published(comparison.benchmark, group.method) if has_number else None
+    return comparable(comparison, group) if comparison.is_whole else None
 
 
 def _row(comparison: Comparison, group: Group, apart: str) -> list[str]:
