@@ -38,6 +38,7 @@ def _files(uclearn: Uclearn) -> None:
         ((*LEARN, "--data", "wide.csv"), "wide.csv: expected a CSV file (field larger"),
         (("learn", "m", "--name", "a", "--data", "folder.csv"), "expected folders of pictures"),
         ((*LEARN, "--data", "folder.csv"), "`--label` says nothing about folder.csv (pictures)"),
+        ((*LEARN[:2], "--name", "a", "--data", "folder.csv", "--size", "5000"), "at most 4096"),
         (("run", "split-digits", "--config", "deep.toml"), "deep.toml is not TOML"),
         (("runs", LONG), "File name too long: "),
         (("status", LONG), "File name too long: "),

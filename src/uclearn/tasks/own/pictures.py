@@ -81,6 +81,8 @@ def loose_pictures(path: Path, size: int | None, grey: bool) -> Tensor:
         raise DataError(_complaint(path, broken, len(files)))
     side = size or _side(shapes.values())
     channels = 1 if grey or _all_grey(shapes.values()) else 3
+    needed = 2.0 * len(files) * channels * side * side
+    check_memory(path, needed, "Ask for fewer pictures at a time.")
     return torch.from_numpy(np.stack([decoded(file, side, channels) for file in files]).copy())
 
 

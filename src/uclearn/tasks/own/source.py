@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields
@@ -20,6 +21,7 @@ from uclearn.tasks.own.files import files_of, kind_of, read
 from uclearn.tasks.own.function import FUNCTION, digest_of, is_function, made_by
 from uclearn.tasks.own.sequence import lay_out, make_tasks
 from uclearn.tasks.sources.dataset import at_home
+from uclearn.tasks.sources.folder import MOST_PIXELS
 from uclearn.tasks.task import TaskSequence
 
 Scenario = Literal["task", "class", "domain"]
@@ -61,6 +63,11 @@ class Asked:
             value = getattr(self, name)
             if value is not None and value < least:
                 raise SettingError(f"`--{name}` must be at least {least}, got {value}.")
+        if self.size is not None and self.size**2 > MOST_PIXELS:
+            raise SettingError(
+                f"`--size` must be at most {math.isqrt(MOST_PIXELS)}, as large as a picture may "
+                f"be, got {self.size}."
+            )
         if self.split is not None and self.permute is not None:
             raise SettingError("`--split` and `--permute` exclude each other: choose one.")
         if self.label is not None and self.target is not None:
