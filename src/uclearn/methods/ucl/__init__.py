@@ -82,7 +82,7 @@ class UCL(DrawsWeights):
             the size of each layer's weights; or None, and
         ratio: the share of each layer's initial variance given to noise.
         pretrained: the model has been trained before, and what it knows is held as a first task:
-            sigma starts at a tenth of the weights' size instead of a third. Show it what it has
+            sigma starts at a tenth of the weights' size instead of a sixth. Show it what it has
             learned, `method.end_task(inputs=batches)`, before the first new task; else what the
             first new task brings has to do.
         means: `"keep"` the model's weights, or `"draw"` new ones as He does, leaving room for

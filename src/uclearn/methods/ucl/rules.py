@@ -74,7 +74,7 @@ MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
 ALONE = 1.0
 """In place of MEASURED, for parameters that have no sigma to be certain by."""
-NOISE = 0.1
+NOISE = 0.03
 FINISHED = 0.01
 """In place of NOISE, for a network that is trained already."""
 CAUTION = 100.0
@@ -94,7 +94,7 @@ def sigma_by_rule(layer: GaussianLayer, noise: float = NOISE) -> float:
     >>> layer = GaussianLinear(4, 2)
     >>> _ = layer.weight.data.fill_(0.5)
     >>> round(sigma_by_rule(layer), 4)
-    0.1581
+    0.0866
     """
     weight = layer.weight.detach()
     length = float(torch.linalg.vector_norm(weight, dtype=torch.float64))
