@@ -110,9 +110,8 @@ def typed(words: Sequence[str], *, patience: float = PATIENCE) -> Ended:
                 )
             except BaseException:
                 code, trace = 1, traceback.format_exc()
-        said = [_text(stream) for stream in (out, err)]
-        spent = time.monotonic() - began
-        return Ended(tuple(words), code, *said, spent, trace, tuple(_left(ground())))
+        spent, left = time.monotonic() - began, tuple(_left(ground()))
+        return Ended(tuple(words), code, _text(out), _text(err), spent, trace, left)
 
 
 def started(words: Sequence[str], *, patience: float = 30.0) -> Ended:
@@ -130,9 +129,9 @@ def started(words: Sequence[str], *, patience: float = 30.0) -> Ended:
         preexec_fn=_limit_memory,
     )
     out, err = _waited_for(process, patience)
-    said = [data.decode(errors="replace") for data in (out, err)]
-    spent = time.monotonic() - began
-    return Ended(tuple(words), process.returncode, *said, spent, "", tuple(_left(ground())))
+    said, told = (data.decode(errors="replace") for data in (out, err))
+    spent, left = time.monotonic() - began, tuple(_left(ground()))
+    return Ended(tuple(words), process.returncode, said, told, spent, "", left)
 
 
 def _waited_for(process: subprocess.Popen[bytes], patience: float) -> tuple[bytes, bytes]:

@@ -8,6 +8,7 @@ import os
 import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from PIL import Image
@@ -133,7 +134,7 @@ def _tables(folder: Path) -> None:
 def _arrays(folder: Path) -> None:
     draw = np.random.default_rng(0)
     x, y = draw.normal(size=(40, 6)), np.arange(40) % 4
-    arrays = {
+    arrays: dict[str, dict[str, Any]] = {
         "sound": {"x": x, "y": y},
         "pixels": {"x": (255 * draw.random((40, 8, 8))).astype(np.uint8), "y": y},
         "no-labels": {"x": x},
