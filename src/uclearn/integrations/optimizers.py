@@ -60,7 +60,7 @@ def closed(method: Method) -> Method:
         method = method.method
     by_batch = [w for w in wrappers if not is_own(w.penalty, Wrapper.penalty)]
     if by_batch or "closed_form" not in inspect.signature(type(inner).__init__).parameters:
-        name = type((by_batch or [inner])[0]).__name__
+        name = type(by_batch[0] if by_batch else inner).__name__
         raise SettingError(
             f"`method` must have a penalty in closed form, and {name} has none: "
             "its penalty depends on the batch. Add `method.penalty(inputs=x)` to the loss yourself."

@@ -38,6 +38,10 @@ def loose(method: UCL) -> tuple[LooseAnchor, LooseAnchor]:
     return token, recurrent
 
 
+def gained_by(held: LooseAnchor) -> Tensor:
+    return held.get_buffer("gained_0")
+
+
 def brute_force(model: nn.Module, parameters: list[nn.Parameter]) -> tuple[Tensor, Tensor]:
     """Of g = d log p_k / d parameters, k drawn from p, example by example: the squares summed over
     each row, and g_a g_b summed over rows, for each pair of columns."""
@@ -100,7 +104,7 @@ def test_a_row_is_held_by_what_hangs_on_it_as_a_node_would_be() -> None:
     again = method._memory.look(method.model, passes, classes=True, by_chance=False)
     rows, columns = again.rows[1]
     gained = 100 * 6 * rows[0] / 11  # caution, batch, curvature of one of 11 numbers
-    torch.testing.assert_close(anchor.gained_0[0], gained, rtol=1e-3, atol=1e-6)
+    torch.testing.assert_close(gained_by(anchor)[0], gained, rtol=1e-3, atol=1e-6)
     strength = gained + 0.3 * gained.mean()
     directions = columns[0, 0] / columns[0, 0].diagonal().mean()
     before = float(method.penalty(batch_size=1).detach())
@@ -120,29 +124,30 @@ def test_a_row_is_held_by_what_hangs_on_it_as_a_node_would_be() -> None:
     twin = UCL(Recurrent(), X[:1], closed_form=True)
     twin.load_state_dict(method.state_dict())
     twin.adjust_gradients(batch_size=1)
-    for slope, (_, parameter) in zip(slopes, twin.model.memory.named_parameters(), strict=True):
+    theirs = twin.model.get_submodule("memory").parameters()
+    for slope, parameter in zip(slopes, theirs, strict=True):
         torch.testing.assert_close(parameter.grad, slope)
 
 
 def test_a_larger_beta_holds_rows_less_as_it_does_nodes() -> None:
     by_rule = learned()
     loosely = learned(beta=10 * by_rule.beta)
-    ours, theirs = (loose(each)[1].gained_0 for each in (by_rule, loosely))
+    ours, theirs = (gained_by(loose(each)[1]) for each in (by_rule, loosely))
     torch.testing.assert_close(theirs, ours / 10, rtol=0.2, atol=1e-3)  # sigma's noise differs
 
 
 def test_what_was_measured_adds_up_over_tasks_and_is_state() -> None:
     method = learned()
-    before = loose(method)[0].gained_0.clone()
+    before = gained_by(loose(method)[0]).clone()
     assert before.shape == (1, 4)
     method.model(X)
     method.penalty(batch_size=6)
     method.end_task(inputs=[X])
-    after = loose(method)[0].gained_0
+    after = gained_by(loose(method)[0])
     assert bool((after > before).all())
     other = UCL(Recurrent(), X[:1])
     other.load_state_dict(method.state_dict())
-    assert torch.equal(loose(other)[0].gained_0, after)
+    assert torch.equal(gained_by(loose(other)[0]), after)
     with torch.no_grad():
         for each in (method, other):
             each.model.get_parameter("token").add_(1)
@@ -155,7 +160,7 @@ def test_everything_is_found_in_one_pass_over_the_examples() -> None:
     method.model.register_forward_pre_hook(lambda *_: calls.append(1))
     method.end_task(inputs=[X, X])
     assert len(calls) == 2
-    assert float(loose(method)[0].gained_0.min()) > 0
+    assert float(gained_by(loose(method)[0]).min()) > 0
     method.model(X)
     method.penalty(batch_size=6)
     calls.clear()
@@ -163,7 +168,13 @@ def test_everything_is_found_in_one_pass_over_the_examples() -> None:
     assert len(calls) == 3
 
 
-def test_the_paper_s_way_measures_nothing() -> None:
+def test_the_paper_s_way_measures_nothing_and_keeps_nothing_for_it() -> None:
     method = UCL(Recurrent(), X[:1], hold="weights")
     method.end_task()
-    assert int(loose(method)[0].looks) == 0
+    held = [held for held in method.held if isinstance(held, LooseAnchor)]
+    assert [int(each.looks) for each in held] == [0, 0]
+    nodes = sum(len(layer.rho) for layer in method._layers.values())
+    weights = sum(p.numel() for p in method.model.parameters()) - nodes
+    kept = sum(buffer.numel() for each in method.held for buffer in each.buffers())
+    # a copy of the weights, a sigma for each node, a start for each layer, a count for each module
+    assert kept == weights + nodes + len(method._layers) + len(held)

@@ -57,6 +57,8 @@ from uclearn.networks import MultiHead, head_names
 from uclearn.penalties import known_gradient
 from uclearn.tasks.task import Task
 
+__all__ = ["UCL", "Hold"]
+
 _log = logging.getLogger("uclearn")
 _SURROGATE = (
     "UCL was shown nothing of what the pretrained network knows, so it holds what the network "
@@ -184,7 +186,7 @@ class UCL(DrawsWeights):
 
         self._found = found = survey(self.model, plain, strict=False, loose=loose)
         self.topology = topology
-        self._memory = Memory(found, hold)
+        self._memory = Memory(found, hold, pretrained)
         self.held, self._layers = self._memory.held, self._memory.layers
         alone = (
             n for n in plain if isinstance(found.opaque.get(n), nn.Linear)

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -173,7 +173,8 @@ class _Slopes:
         """A batch, by its answers and what the layers were given and said."""
         parts = [surprise(each, self.classes, self._generator).sum() for each in told]
         on = [output for *_, output in heard] + [own for few in self.loose for own in few]
-        slopes = torch.autograd.grad(torch.stack(parts).sum(), on, allow_unused=True)
+        found = torch.autograd.grad(torch.stack(parts).sum(), on, allow_unused=True)
+        slopes = cast("Sequence[Tensor | None]", found)
         for (number, given, _), slope in zip(heard, slopes, strict=False):
             if slope is not None:
                 self._nodes[number] += _by_node(self.layers[number], given, slope)

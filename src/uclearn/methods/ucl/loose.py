@@ -85,18 +85,19 @@ class LooseAnchor(NormAnchor):
     Args:
         module: whose parameters they are.
         only: their names.
+        measures: whether anything will be measured; else nothing is kept for it.
     """
 
     looks: Tensor
     """How often it was measured."""
 
-    def __init__(self, module: nn.Module, only: Iterable[str]) -> None:
+    def __init__(self, module: nn.Module, only: Iterable[str], *, measures: bool = True) -> None:
         super().__init__(module, only)
         bundles: dict[tuple[str, torch.Size], list[str]] = {}
         for name in self.names:
-            rows = as_rows(module.get_parameter(name)).shape[:2]
-            bundles.setdefault((_KIND.sub("", name), rows), []).append(name)
-        self.bundles = list(bundles.values())
+            shape = as_rows(module.get_parameter(name)).shape[:2]
+            bundles.setdefault((_KIND.sub("", name), shape), []).append(name)
+        self.bundles = list(bundles.values()) if measures else []
         for number, names in enumerate(self.bundles):
             rows, columns = Curved.nothing(self._now(names))
             self.register_buffer(f"gained_{number}", rows)
@@ -123,7 +124,7 @@ class LooseAnchor(NormAnchor):
             unit = columns.diagonal(dim1=-2, dim2=-1).sum((1, 2))[:, None, None, None] / numbers
             unit = unit.clamp_min(torch.finfo(columns.dtype).tiny)
             self.get_buffer(f"columns_{number}").lerp_(columns / unit, share)
-        self.looks += 1
+        self.looks += bool(self.bundles)
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None

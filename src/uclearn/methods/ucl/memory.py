@@ -27,9 +27,11 @@ class Memory:
     Args:
         found: what conversion made of the model.
         hold: what eq. (4) keeps.
+        pretrained: what the model knew before is measured.
     """
 
-    def __init__(self, found: Survey, hold: Hold) -> None:
+    def __init__(self, found: Survey, hold: Hold, pretrained: bool) -> None:
+        measures = hold == "outputs" or pretrained
         self.layers: dict[str, GaussianLayer] = {
             name: layer for name, layer in found.layers.items() if isinstance(layer, GaussianLayer)
         }
@@ -38,7 +40,7 @@ class Memory:
         self.held = nn.ModuleList(
             [anchor(layer) for layer in self.layers.values()]
             + [NormAnchor(norm, _learned(found, name)) for name, norm in self.norms.items()]
-            + [LooseAnchor(module, own) for _, module, own in found.loose_parameters()]
+            + [LooseAnchor(m, own, measures=measures) for _, m, own in found.loose_parameters()]
         )
 
     def anchors(self) -> Iterator[LayerAnchor]:

@@ -68,8 +68,8 @@ class OutputAnchor(GaussianAnchor):
         if self._hold is None or not trained:
             return None
         if self._words is not None:
-            weight, (words, pull, value) = trained["weight"], self._pulled_words(scale)
-            gradient = torch.zeros_like(weight).index_copy_(0, words, pull)
+            weight, (words, rows, value) = trained["weight"], self._pulled_words(scale)
+            gradient = torch.zeros_like(weight).index_copy_(0, words, rows)
             return Term([weight], value, [gradient])
         if (term := self._term_by_library(trained, scale)) is not None:
             return term
