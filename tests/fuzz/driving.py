@@ -23,7 +23,7 @@ from unittest import mock
 
 from tests.fuzz.playground import DAMAGED, Playground, ground
 from uclearn.cli.app import main
-from uclearn.live.folder import read_journal
+from uclearn.live.journal import read_journal
 from uclearn.runs.engines.local import LocalEngine
 from uclearn.storage.records import read_runs
 

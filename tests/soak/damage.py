@@ -13,7 +13,8 @@ from typing import Any
 
 from tests.fuzz.playground import template
 from uclearn.errors import UclearnError
-from uclearn.live.folder import FORMAT, check_version, read_journal
+from uclearn.live.folder import FORMAT, check_version
+from uclearn.live.journal import read_journal
 from uclearn.report.markdown import markdown
 from uclearn.storage.checkpoint import load_latest
 from uclearn.storage.container import take_apart

@@ -19,7 +19,8 @@ import torch
 from tests.runs.test_job import outcome
 from tests.soak.disturbances import nothing
 from uclearn.cli.app import main
-from uclearn.live.folder import FORMAT, read_journal, updates
+from uclearn.live.folder import FORMAT
+from uclearn.live.journal import read_journal, updates
 from uclearn.storage.checkpoint import has_checkpoint, load_latest
 from uclearn.storage.records import find_runs
 

@@ -75,7 +75,7 @@ class _Pool:
         if message is None:
             if child in self.outcomes:
                 sys.stderr.write(child.words)
-            died = ("failed", _death(child.process.exitcode, child.words))
+            died: JobOutcome = ("failed", _death(child.process.exitcode, child.words))
             self.listener.note(job, *self.outcomes.get(child, died))
         elif message[0] == "outcome":
             self.outcomes[child] = (message[1]["state"], message[1]["message"])
