@@ -14,7 +14,6 @@ from tests.methods.permuted_digits import Examples, accuracy, network, permuted_
 from uclearn import UCL, Method
 from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, convert, use_samples
-from uclearn.methods.parts.surprise import _own_signs
 from uclearn.methods.ucl.looking import look
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.networks import MultiHead, mlp
@@ -245,13 +244,3 @@ def test_of_numbers_nothing_is_measured_and_who_is_more_certain_stays_so() -> No
         held.layer.rho.data.fill_(-12.0)
         held.be_at_least_as_certain(torch.ones_like(held.sigma), method.beta, 16)
         assert bool((held.layer.rho == -12).all())
-
-
-def test_own_signs_are_fair_and_those_of_an_example_in_whatever_batch() -> None:
-    logits = 3 * torch.randn(4000, 10, generator=torch.Generator().manual_seed(1))
-    slopes = _own_signs(logits)
-    assert torch.equal(_own_signs(logits[1000:1010]), slopes[1000:1010])
-    together = slopes.T @ slopes / len(slopes)  # independent signs: the identity
-    assert float((together - torch.eye(10)).abs().max()) < 0.1
-    two = _own_signs(logits[:, :2])
-    assert abs(float((two[:, 0] * two[:, 1]).mean())) < 0.1
