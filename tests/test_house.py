@@ -103,7 +103,7 @@ WHOLE = {
     *("topology/test_random_networks.py", "topology/test_user_code.py"),
     *("report/test_browser.py", "report/test_browser_large.py", "report/test_real_runs.py"),
     # processes that are killed, and agents that really learn
-    *("cli/test_damage.py", "cli/test_hostile.py"),
+    *("cli/test_damage.py", "cli/test_hostile.py", "fuzz/test_fuzz.py", "soak/test_soak.py"),
     *("cli/test_processes.py", "rl/test_kill.py", "rl/test_learning.py", "training/test_kill.py"),
     *("fuzz/test_fuzz.py", "soak/test_soak.py"),
     # adapters of another package, through conversion, holding and merging
