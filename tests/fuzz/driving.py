@@ -21,6 +21,8 @@ from pathlib import Path
 from types import FrameType
 from unittest import mock
 
+import torch
+
 from tests.fuzz.playground import DAMAGED, Playground, ground
 from uclearn.cli.app import main
 from uclearn.live.journal import read_journal
@@ -94,6 +96,8 @@ def typed(words: Sequence[str], *, patience: float = PATIENCE) -> Ended:
     """Type a command in this process, in a fresh folder."""
     prepare()
     with _at(ground().restored()), _limited(), _without_processes():
+        # as a process begins: the Ctrl-C before may have hit the end of a `no_grad`
+        torch.set_grad_enabled(True)
         out, err = _stream("strict"), _stream("backslashreplace")
         began, code, trace = time.monotonic(), 0, ""
         with redirect_stdout(out), redirect_stderr(err), _interrupted(patience):
