@@ -106,8 +106,6 @@ WHOLE = {
     *("cli/test_damage.py", "cli/test_hostile.py", "fuzz/test_fuzz.py", "soak/test_soak.py"),
     *("cli/test_processes.py", "rl/test_kill.py", "rl/test_learning.py", "training/test_kill.py"),
     *("fuzz/test_fuzz.py", "soak/test_soak.py"),
-    # adapters of another package, through conversion, holding and merging
-    "integrations/test_adapters.py",
     # a wheel as pip installs it
     "native/test_wheel.py",
     # numbers and folders of other times
