@@ -105,7 +105,6 @@ WHOLE = {
     # processes that are killed, and agents that really learn
     *("cli/test_damage.py", "cli/test_hostile.py", "fuzz/test_fuzz.py", "soak/test_soak.py"),
     *("cli/test_processes.py", "rl/test_kill.py", "rl/test_learning.py", "training/test_kill.py"),
-    *("fuzz/test_fuzz.py", "soak/test_soak.py"),
     # a wheel as pip installs it
     "native/test_wheel.py",
     # numbers and folders of other times
