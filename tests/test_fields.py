@@ -186,7 +186,8 @@ def test_every_place_of_a_text_is_an_answer() -> None:
     gate = uclearn.Gate(canary=20)
     learner.learn((words, labels), name="a", gate=gate)
     update = learner.learn(texts(1), name="b", gate=gate)
-    assert update.compared[0].examples == 20 * 3
+    assert update.compared[0].examples == 20  # texts, of which each word is an answer:
+    assert update.compared[0].changes.answers == 20 * 3
     assert update.compared[0].before > 0.9
     said = learner.predict(texts(2)[0])
     assert said.labels.shape == said.entropy.shape == (90, 4)

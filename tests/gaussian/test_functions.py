@@ -58,6 +58,11 @@ class RecordedNoise(Noise):
         self.given.append(super().normals(shape, dtype, device))
         return self.given[-1]
 
+    def chosen(
+        self, rows: Tensor, shape: tuple[int, int], dtype: torch.dtype, device: torch.device
+    ) -> Tensor:
+        return self.normals(shape, dtype, device)[rows]
+
 
 def weight_formula(
     plain: nn.Module, p: dict[str, Tensor], x: Tensor, given: list[Tensor]

@@ -13,7 +13,7 @@ from uclearn.runs.resolve import resolve, settable
 from uclearn.runs.supervised import preset
 from uclearn.tasks.benchmarks import BENCHMARKS, load_tasks
 
-WRAPPED = [f"vcl+{wrapper}" for wrapper in WRAPPERS]
+WRAPPED = [f"{'ucl' if wrapper == 'lwf' else 'vcl'}+{wrapper}" for wrapper in WRAPPERS]
 
 
 @pytest.mark.parametrize("name", BENCHMARKS)

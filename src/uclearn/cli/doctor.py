@@ -46,7 +46,8 @@ def doctor(
     marks = {None: Text("-"), True: Text("ok"), False: Text("WRONG", style="red")}
     rows = ((finding.what, marks[finding.sound], finding.detail) for finding in findings)
     print_table(("what", "", "detail"), rows)
-    if any(finding.sound is False for finding in findings):
+    if wrong := [finding.what for finding in findings if finding.sound is False]:
+        typer.echo(f"Wrong: {', '.join(wrong[:3])}{', ...' if wrong[3:] else ''}.", err=True)
         raise typer.Exit(1)
 
 
