@@ -22,7 +22,7 @@ def test_asking_leaves_no_trace_and_gives_one_answer() -> None:
 
 
 def test_uncertainty_is_entropy_and_the_part_of_it_that_comes_from_the_weights() -> None:
-    ours = learner("ucl", sigma=0.2)  # noise enough to be seen in every answer
+    ours = learner("ucl", sigma=0.3)  # noise enough to be seen in every answer
     ours.learn(month(0), "january")
     answer = ours.predict(month(1)[0], task="january", uncertainty=True, draws=50)
     p = answer.probabilities
