@@ -124,7 +124,8 @@ def _numbers(comparison: Comparison) -> str:
     same = {
         k: rows[0][k] for k in (1, 2, 8) if len(rows) > 1 and len({row[k] for row in rows}) == 1
     }
-    said = [f"{same[k]} {word}" for k, word in ((1, "epochs"), (2, "seeds")) if k in same]
+    things = ((1, "epochs"), (2, "seed" if same.get(2) == "1" else "seeds"))
+    said = [f"{same[k]} {word}" for k, word in things if k in same]
     above = [
         f"All with {listing(said)}." if said else "",
         f"Not as in the paper: {'; '.join(shared)}." if shared else "",
