@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -120,16 +120,27 @@ def runs() -> list[tuple[str, str, int]]:
     return [run for run in every if "batch_norm" not in run[1] or run[0] == "batch norms"]
 
 
-def main() -> None:
-    """Measure what is missing, keep the numbers beside this file, write the page."""
-    torch.set_num_threads(1)
-    records: Records = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
-    known = {(one["network"], one["method"], one["seed"]) for one in records}
-    for run in runs():
+def completed(
+    path: Path,
+    told_apart_by: Sequence[str],
+    runs: Iterable[tuple[Any, ...]],
+    record: Callable[..., dict[str, Any]],
+) -> Records:
+    """The records in a file; those of `runs` that it lacks are made, and kept one by one."""
+    records: Records = json.loads(path.read_text()) if path.exists() else []
+    known = {tuple(one[field] for field in told_apart_by) for one in records}
+    for run in runs:
         if run not in known:
             records.append(record(*run))
             print(records[-1], flush=True)
-            RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+            path.write_text(json.dumps(records, indent=1) + "\n")
+    return records
+
+
+def main() -> None:
+    """Measure what is missing, keep the numbers beside this file, write the page."""
+    torch.set_num_threads(1)
+    records = completed(RECORDS, ("network", "method", "seed"), runs(), record)
     PAGE.write_text(filled(PAGE.read_text(), {"architectures": table(records)}))
 
 

@@ -10,7 +10,6 @@ what is known is not run again. A quarter of an hour on one core.
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Callable
 from pathlib import Path
 from statistics import mean
@@ -20,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from benchmarks.architectures import Records, learned_and_kept
+from benchmarks.architectures import Records, completed, learned_and_kept
 from benchmarks.pages import filled
 from uclearn.methods.registry import build
 from uclearn.methods.ucl import rules
@@ -98,13 +97,8 @@ def record(label: str, seed: int) -> dict[str, Any]:
 def main() -> None:
     """Measure what is missing, keep the numbers beside this file, write the page."""
     torch.set_num_threads(1)
-    records: Records = json.loads(RECORDS.read_text()) if RECORDS.exists() else []
-    known = {(one["method"], one["seed"]) for one in records}
-    for run in itertools.product(METHODS, SEEDS):
-        if run not in known:
-            records.append(record(*run))
-            print(records[-1], flush=True)
-            RECORDS.write_text(json.dumps(records, indent=1) + "\n")
+    runs = itertools.product(METHODS, SEEDS)
+    records = completed(RECORDS, ("method", "seed"), runs, record)
     PAGE.write_text(filled(PAGE.read_text(), {"letters": table(records)}))
 
 
