@@ -23,6 +23,7 @@ def test_the_doctor_finds_a_damaged_checkpoint(uclearn: Uclearn) -> None:
     said = uclearn("doctor", "runs", "--data", "nowhere")
     assert said.code == 1
     assert "WRONG" in said.out
+    assert said.err.startswith("Wrong: ")
 
 
 def test_brackets_in_what_is_found_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
