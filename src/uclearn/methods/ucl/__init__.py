@@ -83,10 +83,9 @@ class UCL(DrawsWeights):
         sigma: one initial standard deviation for all layers (the paper's 0.06), by rule a share of
             the size of each layer's weights; or None, and
         ratio: the share of each layer's initial variance given to noise.
-        pretrained: the model has been trained before, and what it knows is held as a first task:
-            sigma starts at a tenth of the weights' size instead of a sixth. Show it what it has
-            learned, `method.end_task(inputs=batches)`, before the first new task; else what the
-            first new task brings has to do.
+        pretrained: the model has been trained before, and what it knows is held as a first task.
+            Show it what it has learned, `method.end_task(inputs=batches)`, before the first new
+            task; else what the first new task brings has to do.
         means: `"keep"` the model's weights, or `"draw"` new ones as He does, leaving room for
             the noise.
         alpha: weight of eq. (4) towards the initial means while the first task is learned.
@@ -164,7 +163,7 @@ class UCL(DrawsWeights):
             ratio = NOISE
         converted = convert(
             model,
-            sigma=start(sigma, ratio, pretrained),
+            sigma=start(sigma, ratio),
             ratio=ratio,
             means=means,
             sampling=sampling,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import get_args
 
 from uclearn.choices import check_choice
@@ -13,7 +12,7 @@ from uclearn.methods.facts import Cost, Facts, Range, Sizes
 from uclearn.methods.parts.wrapper import check_setting
 from uclearn.methods.ucl.grow import grow
 from uclearn.methods.ucl.memory import Hold
-from uclearn.methods.ucl.rules import FINISHED, NOISE, Auto, sigma_by_rule
+from uclearn.methods.ucl.rules import Auto, sigma_by_rule
 from uclearn.methods.ucl.seen import numbers
 
 
@@ -45,13 +44,12 @@ FACTS = Facts(
 
 
 def start(
-    sigma: float | Auto | None, ratio: float | None, pretrained: bool
+    sigma: float | Auto | None, ratio: float | None
 ) -> float | Callable[[GaussianLayer], float] | None:
     """Sigma by hand, by rule, or left to `ratio`."""
     if sigma != "auto":
         return sigma
-    rule = partial(sigma_by_rule, noise=FINISHED if pretrained else NOISE)
-    return rule if ratio is None else None
+    return sigma_by_rule if ratio is None else None
 
 
 def check_settings(
