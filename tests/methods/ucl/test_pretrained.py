@@ -232,6 +232,7 @@ def test_after_a_short_task_nodes_are_as_certain_as_its_curvature_warrants(
     for held, curvature in zip(method.held, found.curvature, strict=True):
         assert isinstance(held, OutputAnchor)
         gained = 0.3 * float(held.initial) ** 2 * 16 * curvature / (2 * method.beta)
+        gained *= min(1.0, 10 / float(gained.mean()))  # of a layer no more in one task
         torch.testing.assert_close(held.strength().square(), 1 + gained, rtol=1e-3, atol=1e-4)
         assert bool((held.strength() > 1).any())
 

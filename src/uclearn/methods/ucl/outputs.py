@@ -9,7 +9,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.pretrained import strengths_by
-from uclearn.methods.ucl.rules import evidence, share_of_measured
+from uclearn.methods.ucl.rules import evidence, gain, share_of_measured
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
 from uclearn.penalties import Moved, OutputHold, half_product
@@ -38,8 +38,8 @@ class OutputAnchor(GaussianAnchor):
             batch_size: that the task was learned with.
         """
         counted = curvature * share_of_measured(self.layer)
-        gained = strengths_by(counted, float(self.initial), beta, batch_size)
-        strength = (self.strength().square().clamp_min(1) + gained.square() - 1).sqrt()
+        measured = strengths_by(counted, float(self.initial), beta, batch_size).square() - 1
+        strength = (self.strength().square().clamp_min(1) + gain(measured)).sqrt()
         sigma = self.initial / strength
         rho = sigma + torch.log(-torch.expm1(-sigma))
         self.layer.rho.data.copy_(torch.minimum(self.layer.rho.data, rho))
