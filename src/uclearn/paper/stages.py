@@ -149,6 +149,18 @@ STAGES: dict[str, Study] = {
         ),
         "The preset `default` everywhere; the same rules for all.",
     ),
+    "precision": Study(
+        "bfloat16 against float32",
+        tuple(
+            Curve(name, "ucl", {"plan.epochs": epochs, **precision}, seeds, preset)
+            for name, epochs, seeds, preset in (
+                ("permuted-mnist", 5, 3, "best"),
+                ("split-cifar100", 10, 2, "default"),
+            )
+            for precision in ({}, {"plan.precision": "float32"})
+        ),
+        "The same runs with products in bfloat16, where the processor has them, and in float32.",
+    ),
     "broad": Study(
         "Every method, a small and equal budget of epochs",
         (
