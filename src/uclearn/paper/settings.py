@@ -80,7 +80,7 @@ def ucl(name: str) -> Values:
     row = TABLE[name]
     source = PROGRAM if row.own else NOT_FOR_THIS
     values = of("ucl", SUPPLEMENT, beta=row.beta)
-    values |= of("ucl", SECTION_3, sampling="weight", hold="weights")
+    values |= of("ucl", SECTION_3, sampling="weight", hold="weights", heads_follow=False)
     if row.sigma is None:
         return (
             values
@@ -203,6 +203,7 @@ RL: dict[str, Values] = {
     "ucl": of("ucl", SECTION_RL, beta=5e-6)
     | of("ucl", f"{PROGRAM}, which has 0.06 elsewhere; the paper does not say", sigma=0.1)
     | of("ucl", SECTION_3, sampling="weight", hold="weights", means="keep", ratio=None)
+    | of("ucl", SECTION_3, heads_follow=False)
     | of("ucl", f"{PROGRAM}: weight 1 from the first task on", alpha=1.0)
     | of("ucl", f"{PROGRAM}: that of the means", lr_sigma=None),
     "ewc": of("ewc", SECTION_RL, strength=10.0)
@@ -289,6 +290,11 @@ NORMLESS: dict[str, Values] = {
 }
 """By part, for networks without batch norms: what runs have always said about them."""
 
+HEADLESS: dict[str, Values] = {
+    "ucl": of("ucl", f"{OURS}: with one head for all tasks it changes nothing", heads_follow=False)
+}
+"""The same for networks with one head."""
+
 _UNTUNED = f"{OURS}: what nobody has to choose"
 _LARGE = ("permuted-mnist", "row-permuted-mnist")
 """60,000 pictures a task: in batches of 256 there are steps enough."""
@@ -317,7 +323,7 @@ def _without_rule(name: str, part: str) -> Values:
 
 
 _COMMON: dict[str, Values] = {
-    "ucl": of("ucl", SECTION_3, hold="weights")
+    "ucl": of("ucl", SECTION_3, hold="weights", heads_follow=False)
     | of("ucl", _SWEEP, sigma=None, ratio=0.5, means="draw"),
     "vcl": of("vcl", _SIZE, samples=5, start_epochs=15, start_batch_size=64),
     "hat": of("plan", _SWEEP, optimizer="sgd", lr=0.2) | of("hat", _SWEEP, strength=0.75),

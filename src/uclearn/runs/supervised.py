@@ -255,7 +255,9 @@ def preset(named: Named, method: str, which: str = "default") -> Values:
     brought = chosen.network is not None and name not in BENCHMARKS.ours
     said: Values = {}
     for part in (own, *wrappers):
-        said |= ({} if brought else published.NORMLESS.get(part, {})) | announced(part, name)
+        said |= {} if brought else published.NORMLESS.get(part, {})
+        said |= {} if chosen.heads else published.HEADLESS.get(part, {})
+        said |= announced(part, name)
     if chosen.source is not None:
         return _for_own(chosen.source, own, wrappers, which) | said
     if name not in BENCHMARKS.ours:

@@ -34,7 +34,12 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
     "plan": {"precision": "float32", "schedule": "constant", "warmup": None},
     "data": {"copies": None},
     "network": {"kind": "mlp", "start": "he"},
-    "ucl": {"hold": "weights", "pretrained": False, "silence_idle": False},
+    "ucl": {
+        "hold": "weights",
+        "pretrained": False,
+        "silence_idle": False,
+        "heads_follow": False,
+    },
     "ewc": {"fisher": "auto"},
     "vcl": {"sampling": "weight"},
 }

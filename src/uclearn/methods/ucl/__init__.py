@@ -42,14 +42,19 @@ from uclearn.methods.parts.wrapper import (
     require_finite_penalty,
     require_finite_weights,
 )
-from uclearn.methods.ucl.batch_norm import BatchNormStatistics, RunningStatistics
+from uclearn.methods.ucl.batch_norm import (
+    BatchNormStatistics,
+    RunningStatistics,
+    tracking_norms,
+)
 from uclearn.methods.ucl.choice import NoticedChoice
 from uclearn.methods.ucl.coverage import Coverage, follow, followed
+from uclearn.methods.ucl.heads import OldHeads
 from uclearn.methods.ucl.looking import Answers, Look
 from uclearn.methods.ucl.memory import Hold, Memory
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.pretrained import answers_to, passes_over
-from uclearn.methods.ucl.rules import GUESSED, NOISE, Auto, lr_sigma_by_rule
+from uclearn.methods.ucl.rules import GUESSED, NOISE, Auto, lr_sigma_by_rule, share_of_sum
 from uclearn.methods.ucl.seen import RecentCalls, forward_calls
 from uclearn.methods.ucl.settings import FACTS, check_settings, start
 from uclearn.native.adam import Adam
@@ -103,6 +108,9 @@ class UCL(DrawsWeights):
             have been 0 in everything seen so far become 0, so that a node that wakes up later is
             not heard through weights that nobody asked for. Not for a network that knows more than
             UCL has seen, such as a pretrained one.
+        heads_follow: with `hold="outputs"`: when a task ends, the heads of earlier tasks are turned
+            so that they read in what the trunk has become what they read in what it was (see
+            `uclearn.methods.ucl.heads`).
         plain: qualified names of modules (or single parameters) that stay plain and are not held,
             such as heads.
         batch_norm: running statistics of batch norms: `"frozen"` after the first task, kept
@@ -148,6 +156,7 @@ class UCL(DrawsWeights):
         freeze: bool = True,
         inflate: bool = True,
         silence_idle: bool = False,
+        heads_follow: bool = True,
         plain: Iterable[str] = (),
         batch_norm: BatchNormStatistics = "frozen",
         noise: NoiseKind = "table",
@@ -181,6 +190,7 @@ class UCL(DrawsWeights):
         self.beta = 0.0 if beta == "auto" else beta  # by rule: follows from where layers started
         self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
         self.silence_idle, self.pretrained = silence_idle, pretrained
+        self.heads_follow = heads_follow
         self.closed_form = closed_form
 
         self._found = found = survey(self.model, plain, strict=False, loose=loose)
@@ -208,6 +218,7 @@ class UCL(DrawsWeights):
         if hold == "outputs":
             self._choice.listen_to(self.model)
         self.statistics = RunningStatistics(self.model, batch_norm)
+        self._old_heads = OldHeads()
         self._guard = ModuleGuard(self, {**self._layers, **self._memory.norms})
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(_restore_after_loading)  # type: ignore[no-untyped-call]
@@ -286,6 +297,9 @@ class UCL(DrawsWeights):
             self._look_back(task, inputs)
             return
         looked = self._look(task, inputs)
+        if self.heads_follow and self._remembers_trunk():
+            calls = self._calls(task, inputs)
+            self._old_heads.follow(self.model, calls, self._memory.as_it_was)
         self.statistics.settle(self.model, task, inputs)
         if looked.batch_size > 0:
             self._memory.be_at_least_as_certain(looked, self.beta, int(self.batch_examples))
@@ -343,8 +357,7 @@ class UCL(DrawsWeights):
         hangs on each node."""
         if self.hold != "outputs":
             return Look()
-        head = int(self.tasks_done) if task is None else task.index
-        calls = forward_calls(self.model, task, inputs, self._recent, head)
+        calls = self._calls(task, inputs)
         chooses = self._choice.chooses is not False if task is None else task.chooses
         if chooses and self.batch_examples:
             looked = self._memory.look(self.model, answers_to(calls), True, by_chance=False)
@@ -357,6 +370,18 @@ class UCL(DrawsWeights):
                 "batches of the task's inputs, `method.end_task(inputs=[x1, x2, ...])`."
             )
         return looked
+
+    def _calls(self, task: Task | None, inputs: Inputs) -> Iterator[Any]:
+        head = int(self.tasks_done) if task is None else task.index
+        return forward_calls(self.model, task, inputs, self._recent, head)
+
+    def _remembers_trunk(self) -> bool:
+        """Whether the model can be made again as the previous task left it."""
+        model = self.model
+        if self.hold != "outputs" or not isinstance(model, MultiHead):
+            return False
+        steady = all(norm.steady for norm in tracking_norms(model))
+        return steady and self._memory.holds_all_of(model.trunk)
 
     def _add_gradients(self, step: Step, optimizer: Adam | None) -> None:
         """The penalty's; what `optimizer` can add on its way is left to it."""
@@ -401,6 +426,7 @@ class UCL(DrawsWeights):
     def _hold_from_now_on(self, tasks: int) -> None:
         """What is there now must not be forgotten; `tasks` more are done."""
         self._memory.remember()
+        self._old_heads.note(self.model)
         self._recent.clear()
         self._choice.clear()
         self.drift_weight.fill_(1.0)
@@ -417,8 +443,11 @@ class UCL(DrawsWeights):
         """Work out, from what is remembered, how firmly each weight is held."""
         if self._beta_by_rule:
             self.beta = self._memory.settle_beta()
+        drift = self.drift_weight
+        if self.hold == "outputs":
+            drift = drift * share_of_sum(int(self.tasks_done))
         self._penalty = self._memory.tighten(
-            self.topology, self.upper_freeze, self.drift_weight, self._freeze_weight()
+            self.topology, self.upper_freeze, drift, self._freeze_weight()
         )
 
     def _freeze_weight(self) -> Tensor | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -111,6 +112,33 @@ class Memory:
         """Weights and uncertainties as they are now."""
         for held in self.anchors():
             held.remember()
+
+    def holds_all_of(self, module: nn.Module) -> bool:
+        """Whether everything of a module that learns is remembered (or is an uncertainty)."""
+        known = {id(now) for now, _ in self._pairs()}
+        for layer in self.layers.values():
+            known |= {id(layer.rho), id(layer.rho_bias)}
+        return all(id(p) in known for p in module.parameters() if p.requires_grad)
+
+    @contextmanager
+    def as_it_was(self) -> Iterator[None]:
+        """Within, the model has the weights that the previous task left."""
+        pairs = self._pairs()
+        for now, before in pairs:
+            now.data, before.data = before.data, now.data
+        try:
+            yield
+        finally:  # in reverse: layers may share a weight
+            for now, before in reversed(pairs):
+                now.data, before.data = before.data, now.data
+
+    def _pairs(self) -> list[tuple[nn.Parameter, Tensor]]:
+        """What is held, as it is now and as it was."""
+        return [
+            (held.layer.get_parameter(name), held.get_buffer(kept))
+            for held in self.anchors()
+            for name, kept in held.names.items()
+        ]
 
     # -- how firmly ----------------------------------------------------------------------------
 

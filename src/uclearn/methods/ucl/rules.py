@@ -43,6 +43,11 @@ The picture is of the near neighbourhood, and the loss levels off beyond it. In 
 convolutions of natural images, where everything hangs on a few directions, it would stiffen a layer
 a hundredfold with every task. So the nodes of a layer gain at most MOST on average in a task.
 
+Strengths add up from task to task. But the more is held, the less moves, and the better the picture
+holds for what does: of t tasks it needs less caution than of one.
+
+    eq. (4) of t tasks: their sum / sqrt(t)
+
 A parameter of no known node has no sigma. Each of its rows, of n numbers, is held by as much as a
 node of that curvature would be, v_r = ALONE CAUTION B H_r / n in place of s_i^2 - 1 (`loose.py`).
 
@@ -149,6 +154,15 @@ def evidence(strength: Tensor) -> Tensor:
 def weighed(gained: Tensor, floor: float = FLOOR) -> Tensor:
     """The same, from what nodes have gained over 1 in squared strength."""
     return gained + IDLE * gained.mean() + floor
+
+
+def share_of_sum(tasks: int) -> float:
+    """Of what so many tasks would hold together, what is held.
+
+    >>> share_of_sum(0), share_of_sum(1), share_of_sum(4)
+    (1.0, 1.0, 0.5)
+    """
+    return 1 / math.sqrt(max(tasks, 1))
 
 
 class Start(NamedTuple):
