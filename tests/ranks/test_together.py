@@ -66,6 +66,8 @@ def test_two_processes_end_where_one_does(room: str, name: str, found: Path) -> 
         together = load_file(found / f"{room} {name} {rank}.safetensors")
         if rank:
             alone.pop("told", None)  # the first process alone speaks
+        for each in (alone, together):
+            each.pop("_old_heads.left", None)  # fingerprints: they tell apart what rounding does
         assert together.keys() == alone.keys()
         for key, value in alone.items():
             torch.testing.assert_close(

@@ -15,7 +15,7 @@ and eq. (4) pulls towards the initial means with weight alpha.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Unpack
 
@@ -190,7 +190,6 @@ class UCL(DrawsWeights):
         self.beta = 0.0 if beta == "auto" else beta  # by rule: follows from where layers started
         self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
         self.silence_idle, self.pretrained = silence_idle, pretrained
-        self.heads_follow = heads_follow
         self.closed_form = closed_form
 
         self._found = found = survey(self.model, plain, strict=False, loose=loose)
@@ -218,7 +217,9 @@ class UCL(DrawsWeights):
         if hold == "outputs":
             self._choice.listen_to(self.model)
         self.statistics = RunningStatistics(self.model, batch_norm)
-        self._old_heads = OldHeads()
+        self._old_heads: OldHeads | None = None
+        if heads_follow and hold == "outputs" and isinstance(self.model, MultiHead):
+            self._old_heads = OldHeads(self.model.features)
         self._guard = ModuleGuard(self, {**self._layers, **self._memory.norms})
         # the hook is handed its module: a copy of this method must not reach back to it
         self.register_load_state_dict_post_hook(_restore_after_loading)  # type: ignore[no-untyped-call]
@@ -297,10 +298,8 @@ class UCL(DrawsWeights):
             self._look_back(task, inputs)
             return
         looked = self._look(task, inputs)
-        if self.heads_follow and self._remembers_trunk():
-            calls = self._calls(task, inputs)
-            self._old_heads.follow(self.model, calls, self._memory.as_it_was)
         self.statistics.settle(self.model, task, inputs)
+        self._follow(self._calls(task, inputs), looked)
         if looked.batch_size > 0:
             self._memory.be_at_least_as_certain(looked, self.beta, int(self.batch_examples))
         self._memory.see(looked)
@@ -375,13 +374,15 @@ class UCL(DrawsWeights):
         head = int(self.tasks_done) if task is None else task.index
         return forward_calls(self.model, task, inputs, self._recent, head)
 
-    def _remembers_trunk(self) -> bool:
-        """Whether the model can be made again as the previous task left it."""
-        model = self.model
-        if self.hold != "outputs" or not isinstance(model, MultiHead):
-            return False
-        steady = all(norm.steady for norm in tracking_norms(model))
-        return steady and self._memory.holds_all_of(model.trunk)
+    def _follow(self, calls: Iterable[Callable[[], Any]], looked: Look | None) -> None:
+        """Old heads read what the trunk has become, if it can be made again as it was."""
+        heads, model = self._old_heads, self.model
+        if heads is None or not isinstance(model, MultiHead):
+            return
+        steady = all(norm.steady for norm in tracking_norms(model)) or self.tasks_done == 0
+        if steady and self._memory.holds_all_of(model.trunk):
+            apart = 0.0 if looked is None else self._memory.moved_apart(looked)
+            heads.follow(model, calls, self._memory.as_it_was, apart)
 
     def _add_gradients(self, step: Step, optimizer: Adam | None) -> None:
         """The penalty's; what `optimizer` can add on its way is left to it."""
@@ -419,6 +420,7 @@ class UCL(DrawsWeights):
             )
         looked = self._memory.look(self.model, passes(), classes)
         self._memory.be_as_certain(looked, self.beta, share)
+        self._follow(passes(), None)
         self._memory.see(looked)
         self.statistics.keep(self.model)
         self._hold_from_now_on(tasks=1 if known is None else len(known.heads))
@@ -426,7 +428,8 @@ class UCL(DrawsWeights):
     def _hold_from_now_on(self, tasks: int) -> None:
         """What is there now must not be forgotten; `tasks` more are done."""
         self._memory.remember()
-        self._old_heads.note(self.model)
+        if self._old_heads is not None:
+            self._old_heads.note(self.model)
         self._recent.clear()
         self._choice.clear()
         self.drift_weight.fill_(1.0)

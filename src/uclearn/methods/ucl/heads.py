@@ -3,16 +3,22 @@
 When a task has been learned, the features that the trunk gives its heads have moved, for the inputs
 of earlier tasks as well; but the heads of those tasks still read them as they were. How features
 moved is known on the inputs of the task that ends, since UCL remembers the trunk as it was before.
-With f what a head is given now and f + g what it was given then,
+With f what heads are given now and f + g what they were given then, an old head W f + b becomes
 
-    W (f + g) + b  =  W (f + E[g] + M (f - E[f])) + b   as well as a linear M can tell,
+    W (1 + M) f + b,     M = E[g f^T] (E[f f^T] + HELD / q^2 S + RIDGE v)^-1
 
-    M = Cov[g, f] (Cov[f] + RIDGE v)^-1,     v = mean variance of a feature,
+which says to the new inputs what it said before, as well as a linear map can (least squares).
 
-and so an old head becomes W (1 + M) with the bias b + W (E[g] - M E[f]). Only what was seen to move
-is followed: where the inputs vary little, M is 0, and a trunk that has not moved leaves every head
-exactly as it was. A head that has learned since then, such as one of a task that came back or was
-replayed, reads what is there already, and stays.
+The new inputs speak for the old ones only so far. UCL knows how far its layers moved what they say
+to what they were given in earlier tasks, and to what they are given now; q is the squared length of
+the first, relative to what they say, over that of the second (`Memory.moved_apart`): hardly less
+than 1 where tasks look alike, a hundredth where they have nothing in common. S, the second moments
+of what heads were given in earlier tasks, counts as examples on which nothing moved, the more of
+them the smaller q. v is the mean square of a feature: where the new inputs are silent, M is 0. A
+trunk that has not moved leaves every head exactly as it was.
+
+A head that has learned since then, such as one of a task that came back or was replayed, reads what
+is there already, and stays.
 """
 
 from __future__ import annotations
@@ -30,19 +36,31 @@ from uclearn.methods.ucl.seen import EXAMPLES
 from uclearn.networks import MultiHead, that_counts
 from uclearn.ranks import present
 
-RIDGE = 0.1
-"""Chosen on letters (docs/rules.md): with 100 to 1,200 examples 0.03 to 0.3 are as good."""
+HELD, RIDGE = 0.1, 0.03
+"""Chosen on digits and letters (docs/rules.md)."""
+_APART = 1e-3
+"""A smaller q tells nothing more."""
 
 
 class OldHeads(nn.Module):
-    """The heads of earlier tasks, by a fingerprint of each as the previous task left it."""
+    """The heads of earlier tasks: a fingerprint of each as the previous task left it, and what they
+    were given.
+
+    Args:
+        features: of the trunk.
+    """
 
     left: Tensor
     """(heads,) int64."""
+    tasks: Tensor
+    seen: Tensor
+    """(features, features): second moments, averaged over tasks."""
 
-    def __init__(self) -> None:
+    def __init__(self, features: int) -> None:
         super().__init__()
         self.register_buffer("left", torch.zeros(0, dtype=torch.int64))
+        self.register_buffer("tasks", torch.tensor(0))
+        self.register_buffer("seen", torch.zeros(features, features))
 
     def note(self, model: nn.Module) -> None:
         """The task is over: these are the heads of earlier tasks from now on."""
@@ -50,10 +68,9 @@ class OldHeads(nn.Module):
         found = [_fingerprint(head) for head in heads]
         self.left = torch.tensor(found, dtype=torch.int64, device=self.left.device)
 
-    def untouched(self, model: nn.Module) -> list[nn.Linear]:
+    def untouched(self, model: MultiHead) -> list[nn.Linear]:
         """Those that nobody has trained since, and that may change."""
-        heads = model.heads if isinstance(model, MultiHead) else ()
-        known = zip(heads, self.left.tolist(), strict=False)
+        known = zip(model.heads, self.left.tolist(), strict=False)
         return [
             head
             for head, left in known
@@ -65,70 +82,71 @@ class OldHeads(nn.Module):
     @torch.no_grad()
     def follow(
         self,
-        model: nn.Module,
+        model: MultiHead,
         calls: Iterable[Callable[[], Any]],
         as_it_was: Callable[[], AbstractContextManager[None]],
+        moved_apart: float,
     ) -> None:
-        """Read from now on what the trunk has become.
+        """A task is over: read from now on what the trunk has become.
 
         Args:
             model: as it is now.
-            calls: forward passes of the model over inputs of the task that ends.
+            calls: forward passes of the model over inputs of the task.
             as_it_was: within, the model has the weights that the previous task left.
+            moved_apart: q.
         """
         old = self.untouched(model)
-        if not old:
-            return
-        assert isinstance(model, MultiHead)
-        moved = _Moved(model.features)
+        moments = _Moments(model.features)
         with lent(model), _listening_to(model.trunk) as heard:
             for call in calls:
                 call()
-                with as_it_was():
-                    call()
-                moved.add(heard.pop(-2), heard.pop())
-                if moved.count >= EXAMPLES:  # of a loader there may be any number
+                if old:
+                    with as_it_was():
+                        call()
+                moments.add(*heard)
+                heard.clear()
+                if moments.count >= EXAMPLES:  # of a loader there may be any number
                     break
-        linear, constant = moved.found()
-        for head in old:
-            weight = head.weight.double().cpu()
-            head.weight.add_((weight @ linear).to(head.weight))
-            if head.bias is not None:
-                head.bias.add_((weight @ constant).to(head.bias))
+        given, moves = moments.found()
+        if self.seen.shape != given.shape:  # a trunk that grew: what it gave before is not known
+            self.seen, self.tasks = self.seen.new_zeros(given.shape), self.tasks * 0
+        if old:
+            weighed = given + HELD / max(moved_apart, _APART) ** 2 * self.seen.cpu().double()
+            ridge = RIDGE * given.diagonal().mean()
+            weighed.diagonal().add_(ridge.clamp_min(torch.finfo(given.dtype).tiny))
+            turn = torch.linalg.solve(weighed, moves, left=False)
+            for head in old:
+                head.weight.add_((head.weight.cpu().double() @ turn).to(head.weight))
+        self.tasks += 1
+        self.seen.lerp_(given.to(self.seen), 1 / float(self.tasks))
 
     def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *others: Any) -> None:
-        saved = state_dict.setdefault(prefix + "left", self.left[:0])  # earlier versions had none
-        self.left = self.left.new_zeros(saved.shape)
+        for name, own in list(self.named_buffers()):
+            saved = state_dict.setdefault(prefix + name, own)  # earlier versions had none
+            setattr(self, name, own.new_zeros(saved.shape))
         super()._load_from_state_dict(state_dict, prefix, *others)
 
 
-class _Moved:
-    """How features moved: sums over examples of f, of g = what they were minus f, and of their
-    products with f."""
+class _Moments:
+    """Of what heads are given, f, and of how it moved, g: sums over examples of f f^T and g f^T."""
 
     def __init__(self, features: int) -> None:
         self.count = 0
-        self._sums = torch.zeros(2, features, dtype=torch.float64)
-        self._products = torch.zeros(2, features, features, dtype=torch.float64)
+        self._sums = torch.zeros(2, features, features, dtype=torch.float64)
 
-    def add(self, now: Tensor, before: Tensor) -> None:
+    def add(self, now: Tensor, before: Tensor | None = None) -> None:
         """A batch: (..., features) each."""
-        features, then = (each.flatten(0, -2).double().cpu() for each in (now, before))
-        for number, part in enumerate((features, then - features)):
-            self._sums[number] += part.sum(0)
-            self._products[number] += part.mT @ features
-        self.count += len(features)
+        given = now.flatten(0, -2).cpu().double()
+        self._sums[0] += given.mT @ given
+        if before is not None:
+            self._sums[1] += (before.flatten(0, -2).cpu().double() - given).mT @ given
+        self.count += len(given)
 
-    def found(self) -> tuple[Tensor, Tensor]:
-        """M, and E[g] - M E[f], over the examples of all processes."""
+    def found(self) -> Tensor:
+        """(2, features, features): the means, over the examples of all processes."""
         count = torch.tensor(float(self.count), dtype=torch.float64)
-        present().sum_([count, self._sums, self._products])
-        means = self._sums / count
-        spread, moves = self._products / count - means[:, :, None] * means[0]
-        ridge = RIDGE * spread.diagonal().mean().clamp_min(torch.finfo(spread.dtype).tiny)
-        spread.diagonal().add_(ridge)
-        linear = torch.linalg.solve(spread, moves, left=False)
-        return linear, means[1] - linear @ means[0]
+        present().sum_([count, self._sums])
+        return self._sums / count.clamp_min(1)
 
 
 @contextmanager

@@ -121,11 +121,16 @@ class SeenInputs(nn.Module):
         """The distribution of what was seen; None before the first task."""
         if self.tasks == 0:
             return None
-        one = self.corner.sqrt().clamp_min(torch.finfo(self.corner.dtype).tiny)
-        mean = self.edge / one
+        return self.distribution((self.corner, self.edge, self.blocks))
+
+    def distribution(self, moments: Sequence[Tensor]) -> Given:
+        """Of what has these moments, such as `sums`, in units of its own."""
+        corner, edge, blocks = moments
+        one = corner.sqrt().clamp_min(torch.finfo(corner.dtype).tiny)
+        mean = edge / one
         if self.words:  # one-hot vectors: the moments are diagonal as they are
-            return Given(torch.zeros_like(mean), self.blocks.clone(), one)
-        covariance = self.blocks.clone()
+            return Given(torch.zeros_like(mean), blocks.clone(), one)
+        covariance = blocks.clone()
         for number, part in enumerate(mean.split(self.width, -1)):
             wide = part.shape[-1]
             covariance[:, number, :wide, :wide] -= part[:, :, None] * part[:, None, :]
