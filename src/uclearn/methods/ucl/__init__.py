@@ -381,8 +381,8 @@ class UCL(DrawsWeights):
             return
         steady = all(norm.steady for norm in tracking_norms(model)) or self.tasks_done == 0
         if steady and self._memory.holds_all_of(model.trunk):
-            apart = 0.0 if looked is None else self._memory.moved_apart(looked)
-            heads.follow(model, calls, self._memory.as_it_was, apart)
+            alike = 0.0 if looked is None else self._memory.alike(looked)
+            heads.follow(model, calls, self._memory.as_it_was, alike)
 
     def _add_gradients(self, step: Step, optimizer: Adam | None) -> None:
         """The penalty's; what `optimizer` can add on its way is left to it."""

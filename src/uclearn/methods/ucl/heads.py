@@ -5,17 +5,17 @@ of earlier tasks as well; but the heads of those tasks still read them as they w
 moved is known on the inputs of the task that ends, since UCL remembers the trunk as it was before.
 With f what heads are given now and f + g what they were given then, an old head W f + b becomes
 
-    W (1 + M) f + b,     M = E[g f^T] (E[f f^T] + HELD / q^2 S + RIDGE v)^-1
+    W (1 + M) f + b,     M = E[g f^T] (E[f f^T] + HELD / k^4 S + RIDGE v)^-1
 
 which says to the new inputs what it said before, as well as a linear map can (least squares).
 
-The new inputs speak for the old ones only so far. UCL knows how far its layers moved what they say
-to what they were given in earlier tasks, and to what they are given now; q is the squared length of
-the first, relative to what they say, over that of the second (`Memory.moved_apart`): hardly less
-than 1 where tasks look alike, a hundredth where they have nothing in common. S, the second moments
-of what heads were given in earlier tasks, counts as examples on which nothing moved, the more of
-them the smaller q. v is the mean square of a feature: where the new inputs are silent, M is 0. A
-trunk that has not moved leaves every head exactly as it was.
+The new inputs speak for the old ones only so far as they are like them. k is the cosine between the
+covariances of what a layer was given in earlier tasks, which UCL remembers, and of what it is given
+now, in the layer where that is least (`Memory.alike`): 1 for the same inputs, 0 where they have
+nothing in common. S, the second moments of what heads were given in earlier tasks, counts as
+examples on which nothing moved, the more of them the smaller k; v is the mean square of a feature
+over all of these, for directions in which none of them speaks. Where the new inputs are silent, M
+is 0. A trunk that has not moved leaves every head exactly as it was.
 
 A head that has learned since then, such as one of a task that came back or was replayed, reads what
 is there already, and stays.
@@ -36,10 +36,10 @@ from uclearn.methods.ucl.seen import EXAMPLES
 from uclearn.networks import MultiHead, that_counts
 from uclearn.ranks import present
 
-HELD, RIDGE = 0.1, 0.03
+HELD, RIDGE = 0.05, 0.03
 """Chosen on digits and letters (docs/rules.md)."""
 _APART = 1e-3
-"""A smaller q tells nothing more."""
+"""A smaller k tells nothing more."""
 
 
 class OldHeads(nn.Module):
@@ -85,7 +85,7 @@ class OldHeads(nn.Module):
         model: MultiHead,
         calls: Iterable[Callable[[], Any]],
         as_it_was: Callable[[], AbstractContextManager[None]],
-        moved_apart: float,
+        alike: float,
     ) -> None:
         """A task is over: read from now on what the trunk has become.
 
@@ -93,7 +93,7 @@ class OldHeads(nn.Module):
             model: as it is now.
             calls: forward passes of the model over inputs of the task.
             as_it_was: within, the model has the weights that the previous task left.
-            moved_apart: q.
+            alike: k.
         """
         old = self.untouched(model)
         moments = _Moments(model.features)
@@ -111,8 +111,8 @@ class OldHeads(nn.Module):
         if self.seen.shape != given.shape:  # a trunk that grew: what it gave before is not known
             self.seen, self.tasks = self.seen.new_zeros(given.shape), self.tasks * 0
         if old:
-            weighed = given + HELD / max(moved_apart, _APART) ** 2 * self.seen.cpu().double()
-            ridge = RIDGE * given.diagonal().mean()
+            weighed = given + HELD / max(alike, _APART) ** 4 * self.seen.cpu().double()
+            ridge = RIDGE * weighed.diagonal().mean()
             weighed.diagonal().add_(ridge.clamp_min(torch.finfo(given.dtype).tiny))
             turn = torch.linalg.solve(weighed, moves, left=False)
             for head in old:

@@ -113,16 +113,14 @@ class Memory:
         for held in self.anchors():
             held.remember()
 
-    def moved_apart(self, looked: Look) -> float:
-        """How far the layers have moved what they say to what they were given in earlier tasks, for
-        how far to what the task that ends gives them; squared, relative, summed over layers. To be
-        asked before the latter is seen."""
-        before = now = 0.0
-        for held, sums in zip(self.outputs(), looked.sums, strict=True):
-            if (given := held.seen.given()) is not None:
-                before += held.moved(given)
-                now += held.moved(held.seen.distribution(sums))
-        return before / now if now > 0 else 0.0
+    def alike(self, looked: Look) -> float:
+        """How much what the layers are given in the task that ends varies as it did in earlier
+        tasks: the cosine of the two covariances, of the layer where it is least; 0 if nothing
+        varied. To be asked before the former is seen."""
+        found = [
+            held.seen.alike(sums) for held, sums in zip(self.outputs(), looked.sums, strict=True)
+        ]
+        return min((cosine for cosine in found if cosine is not None), default=0.0)
 
     def holds_all_of(self, module: nn.Module) -> bool:
         """Whether everything of a module that learns is remembered (or is an uncertainty)."""

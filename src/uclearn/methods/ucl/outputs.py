@@ -12,7 +12,7 @@ from uclearn.methods.ucl.pretrained import strengths_by
 from uclearn.methods.ucl.rules import evidence, gain, share_of_measured
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
-from uclearn.penalties import Given, Moved, OutputHold, half_product, output_drift
+from uclearn.penalties import Moved, OutputHold, half_product
 
 
 class OutputAnchor(GaussianAnchor):
@@ -43,15 +43,6 @@ class OutputAnchor(GaussianAnchor):
         sigma = self.initial / strength
         rho = sigma + torch.log(-torch.expm1(-sigma))
         self.layer.rho.data.copy_(torch.minimum(self.layer.rho.data, rho))
-
-    @torch.no_grad()
-    def moved(self, given: Given) -> float:
-        """How far, since the previous task, what the nodes say to such inputs has moved: the mean
-        square, relative to what they said."""
-        node = torch.ones_like(self._node)
-        change, _ = output_drift(self._moved(), given, node)
-        said, _ = output_drift(self._as_it_was(), given, node)
-        return float(change / said.clamp_min(torch.finfo(said.dtype).tiny))
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None
@@ -144,12 +135,6 @@ class OutputAnchor(GaussianAnchor):
         if layer.bias is None:
             return Moved(moved, None)
         return Moved(moved, (exact(layer.bias) - exact(self.bias)).view_as(self._node))
-
-    def _as_it_was(self) -> Moved:
-        """From nothing to what the previous task left."""
-        weight = self.layer.inputs_last(exact(self.weight)).flatten(2)
-        bias = None if self.layer.bias is None else exact(self.bias).view(len(weight), -1)
-        return Moved(weight, bias)
 
     def _by_rows(self, weight: Tensor) -> Tensor | None:
         """(1, nodes, inputs): a view, where weights are stored so."""

@@ -38,6 +38,8 @@ _NARROWEST = 64
 _WIDEST_OF_KERNELS = 128
 """Blocks of convolutions are at most that wide: a dozen channels with all that neighbouring places
 have in common; a step of a wide one would cost several times as much."""
+_ROUNDING = 1e-6
+"""Of second moments; less than that is left of a covariance where nothing varies."""
 _REMEMBERED_BYTES = 1 << 28
 _REMEMBERED_CALLS = 16
 
@@ -121,10 +123,21 @@ class SeenInputs(nn.Module):
         """The distribution of what was seen; None before the first task."""
         if self.tasks == 0:
             return None
-        return self.distribution((self.corner, self.edge, self.blocks))
+        return self._distribution((self.corner, self.edge, self.blocks))
 
-    def distribution(self, moments: Sequence[Tensor]) -> Given:
-        """Of what has these moments, such as `sums`, in units of its own."""
+    def alike(self, sums: Sequence[Tensor]) -> float | None:
+        """The cosine between the covariances of what was seen and of what has these `sums`; None
+        where either did not vary."""
+        found = []
+        for corner, edge, blocks in ((self.corner, self.edge, self.blocks), sums):
+            varies = self._distribution((corner, edge, blocks)).covariance.double()
+            if varies.norm() <= _ROUNDING * blocks.double().norm():
+                return None
+            found.append(varies / varies.norm())
+        return float((found[0] * found[1]).sum())
+
+    def _distribution(self, moments: Sequence[Tensor]) -> Given:
+        """Of what has these moments, in units of its own."""
         corner, edge, blocks = moments
         one = corner.sqrt().clamp_min(torch.finfo(corner.dtype).tiny)
         mean = edge / one
