@@ -35,6 +35,8 @@ class Sizes(NamedTuple):
     tasks: int
     layers: tuple[tuple[int, int], ...] = ()
     """Of each layer that all tasks share its inputs and its nodes (channels, of a convolution)."""
+    features: int = 0
+    """That heads are given; 0 without heads."""
 
     @property
     def plain(self) -> int:

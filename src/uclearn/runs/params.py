@@ -74,6 +74,7 @@ def mlp_sizes(inputs: int, hidden: Sequence[int], classes: Sequence[int], *, hea
         heads=sum(own),
         tasks=len(classes),
         layers=layers,
+        features=hidden[-1] if heads else 0,
     )
 
 

@@ -22,7 +22,8 @@ def _cost(n: Sizes) -> Cost:
 
 def _cost_of_outputs(n: Sizes) -> Cost:
     plain = _cost(n)
-    return plain._replace(kept=plain.kept + sum(numbers(*layer) for layer in n.layers))
+    seen = sum(numbers(*layer) for layer in n.layers) + n.features**2
+    return plain._replace(kept=plain.kept + seen)
 
 
 FACTS = Facts(
@@ -36,7 +37,10 @@ FACTS = Facts(
     },
     tried={"beta": (0.0001, 0.001, 0.01, 0.1), "sigma": (0.02, 0.06, 0.18)},
     # the paper's count has an uncertainty for each bias, too
-    variants={"noisy_bias": {"noisy_bias": True}, "hold=outputs": {"hold": "outputs"}},
+    variants={
+        "noisy_bias": {"noisy_bias": True},
+        "hold=outputs": {"hold": "outputs", "heads_follow": True},
+    },
     cost=_cost,
     variant_costs={"hold=outputs": _cost_of_outputs},
     grow=grow,
