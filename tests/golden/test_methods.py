@@ -40,7 +40,7 @@ CASES: dict[str, tuple[str, dict[str, dict[str, Any]]]] = {
     "si": ("si", {"si": {"strength": 1.0}}),
     "mas": ("mas", {"mas": {"strength": 0.1}}),
     "rwalk": ("rwalk", {"rwalk": {"strength": 1.0}}),
-    "lwf": ("lwf", {}),
+    "lwf": ("lwf", {"lwf": {"strength": 1.0}}),
     "vcl": ("vcl", {"vcl": VCL}),
     "hat": ("hat", {"hat": {"tasks": 3}}),
     "vcl+coreset": ("vcl+coreset", {"vcl": VCL, "coreset": {"size": 6, "refit_epochs": 2}}),

@@ -41,9 +41,9 @@ def move(model: nn.Module) -> None:
             parameter.add_(torch.randn_like(parameter), alpha=0.3)
 
 
-def three_old_tasks() -> LwF:
+def three_old_tasks(**settings: Any) -> LwF:
     """A network with heads of 3, 2 and 3 classes that moved since, and a head for a fourth task."""
-    method = LwF(MultiHead(trunk(), features=6))
+    method = LwF(MultiHead(trunk(), features=6), **{"strength": 1.0} | settings)
     for index, classes in enumerate((3, 2, 3)):
         method.begin_task(some_task(index, classes))
         method.end_task(some_task(index, classes))
@@ -64,6 +64,32 @@ def test_it_is_the_papers_modified_cross_entropy() -> None:
         softened, wanted = softened / softened.sum(1, True), wanted / wanted.sum(1, True)
         expected = -(wanted * softened.log()).sum(1).mean()
         torch.testing.assert_close(distillation(logits, taught, temperature), expected)
+
+
+def test_by_rule_an_old_task_has_the_curvature_of_a_loss() -> None:
+    """T^2 times that of the softened answers is that of the cross-entropy of a network that is as
+    unsure as they are."""
+    (logits, _), temperature = pairs(batch=1), 3.0
+    method = LwF(trunk(), temperature=temperature)
+
+    def softened(z: Tensor) -> Tensor:
+        return method.pull * distillation(z, logits, temperature)
+
+    def plain(z: Tensor) -> Tensor:
+        return distillation(z, logits / temperature, 1.0)
+
+    hessian = torch.autograd.functional.hessian
+    torch.testing.assert_close(hessian(softened, logits), hessian(plain, logits / temperature))
+
+
+def test_the_rule_pulls_t_squared_times_as_much_as_published() -> None:
+    x = torch.randn(5, 4)
+    found = {}
+    for strength in (1.0, "auto"):
+        torch.manual_seed(0)
+        found[strength] = three_old_tasks(strength=strength, temperature=3.0).penalty(inputs=x)
+    torch.testing.assert_close(found["auto"], 9 * found[1.0])
+    assert LwF(trunk(), outputs="numbers").pull == 1
 
 
 def test_at_temperature_one_it_is_the_cross_entropy_of_the_probabilities() -> None:
@@ -187,7 +213,7 @@ def test_within_a_step_the_students_trunk_runs_once_and_the_gradient_is_the_same
 
 
 def test_what_was_seen_in_a_step_does_not_serve_another_batch_or_a_later_moment() -> None:
-    method = LwF(nn.Linear(4, 3))
+    method = LwF(nn.Linear(4, 3), strength=1.0)
     method.end_task()
     x, other = torch.randn(5, 4), torch.randn(5, 4)
     method.begin_step()
@@ -234,7 +260,7 @@ def test_the_teacher_is_frozen_in_evaluation_and_not_the_optimisers_affair() -> 
 
 def test_a_state_brings_its_teacher_along_or_its_absence() -> None:
     method = three_old_tasks()
-    fresh = LwF(MultiHead(trunk(), features=6))
+    fresh = LwF(MultiHead(trunk(), features=6), strength=1.0)
     for index, classes in enumerate((3, 2, 3, 3)):
         fresh.begin_task(some_task(index, classes))
     early = {name: value.clone() for name, value in fresh.state_dict().items()}

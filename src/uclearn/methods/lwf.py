@@ -7,6 +7,10 @@ network must keep giving the answers that the teacher gives for the old tasks. T
 
     p = softmax(z / T) of the network,   p' = softmax(z' / T) of the teacher,   T = 2.
 
+By rule the strength is T^2. Of softened probabilities the curvature is 1/T^2 of that of the loss
+that they stand for, so that it makes an old task count as much as the new one (Hinton, Vinyals and
+Dean, 2015); published is 1.
+
 (The paper raises probabilities to the power 1/T and renormalises, which is the same.) With a single
 head that head is the old task. No data of old tasks are needed. The paper first trains the new head
 alone for a while; here all is trained at once from the start.
@@ -28,7 +32,7 @@ from uclearn.choices import check_choice
 from uclearn.errors import SettingError, TaskError
 from uclearn.methods.contract import Inputs, Losses, Method, Step, StepFields, as_step, lent
 from uclearn.methods.facts import Cost, Facts, Range, remembers_nothing
-from uclearn.methods.parts.wrapper import Wrapper, check_setting, innermost
+from uclearn.methods.parts.wrapper import Strength, Wrapper, check_strength, innermost
 from uclearn.networks import MultiHead, answer, run_trunk
 from uclearn.tasks.task import Task
 
@@ -71,7 +75,7 @@ class Distils(Method):
     teachers: nn.ModuleList
     """None while the first task is learned, then one."""
 
-    def set_up(self, strength: float, temperature: float, outputs: Outputs) -> None:
+    def set_up(self, strength: Strength, temperature: float, outputs: Outputs) -> None:
         """To be called when a network is there."""
         _check_settings(strength, temperature, outputs)
         self.strength, self.temperature, self.outputs = strength, temperature, outputs
@@ -79,6 +83,13 @@ class Distils(Method):
         self._trunk_cache = OutputCache()
         # the module is passed in: a copy of this method must freeze its own teacher
         self.register_load_state_dict_post_hook(_freeze_after_loading)  # type: ignore[no-untyped-call]
+
+    @property
+    def pull(self) -> float:
+        """The strength as a number."""
+        if not isinstance(self.strength, str):
+            return self.strength
+        return self.temperature**2 if self.outputs == "classes" else 1.0
 
     def check_outputs(self, task: Task) -> None:
         """Probabilities are compared where there are some."""
@@ -114,7 +125,7 @@ class Distils(Method):
                 answers = answers[
                     :, : wanted.shape[1]
                 ]  # of outputs that came later it says nothing
-                total = total + self.strength * self._distance(answers, wanted, len(heads))
+                total = total + self.pull * self._distance(answers, wanted, len(heads))
         return total
 
     def teach(self, task: Task | None) -> None:
@@ -178,8 +189,8 @@ class LwF(Distils):
     Args:
         model: the network; the method works on a copy.
         example: not needed.
-        strength: weight of the old tasks' answers against the new task's loss. Both are
-            cross-entropies, so that 1 needs no rule: an old task counts as much as the new one.
+        strength: weight of the old tasks' answers against the new task's loss. `"auto"`: an old
+            task counts as much as the new one; that is T^2 for classes and 1 for numbers.
         temperature: T; the paper uses 2.
         outputs: `"classes"` compares probabilities; `"numbers"` (regression) compares the
             outputs themselves, `1/2 ||z - z'||^2`.
@@ -203,7 +214,7 @@ class LwF(Distils):
         model: nn.Module,
         example: Any = None,
         *,
-        strength: float = 1.0,
+        strength: Strength = "auto",
         temperature: float = 2.0,
         outputs: Outputs = "classes",
     ) -> None:
@@ -259,7 +270,7 @@ class WithLwF(Distils, Wrapper):
         self,
         method: Method,
         *,
-        strength: float = 1.0,
+        strength: Strength = "auto",
         temperature: float = 2.0,
         outputs: Outputs = "classes",
     ) -> None:
@@ -351,9 +362,9 @@ def _answers(network: nn.Module, shared: Any, heads: list[int]) -> Tensor:
     return by_head
 
 
-def _check_settings(strength: float, temperature: float, outputs: Outputs) -> None:
+def _check_settings(strength: Strength, temperature: float, outputs: Outputs) -> None:
     weighs = "It weighs the answers for old tasks against the new task's loss; the paper uses 1."
-    check_setting("strength", strength, weighs)
+    check_strength(strength, weighs)
     if not (temperature > 0 and math.isfinite(temperature)):
         raise SettingError(
             f"`temperature` must be positive and finite, got {temperature}. It softens the "

@@ -195,8 +195,9 @@ UNSOUGHT: dict[str, Values] = {
     "si": of("si", _UNSOUGHT, strength=1.0),
     "mas": of("mas", _UNSOUGHT, strength=0.1),
     "rwalk": of("rwalk", _UNSOUGHT, strength=1.0),
+    "lwf": of("lwf", f"{OURS}: as published with LwF", strength=1.0),
 }
-"""Strengths where nobody published one."""
+"""Strengths where the paper has none."""
 
 RL: dict[str, Values] = {
     **UNSOUGHT,
