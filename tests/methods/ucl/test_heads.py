@@ -259,6 +259,7 @@ def test_the_same_inputs_are_alike_and_permuted_ones_are_not() -> None:
 def test_what_does_not_vary_is_like_nothing() -> None:
     method = ucl()
     x = torch.ones(20, 64)
+    assert isinstance(method.model, MultiHead)
     for _ in range(2):
         method.model.add_head(2)
         looked = method._look(None, [x])
