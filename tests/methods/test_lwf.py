@@ -80,8 +80,7 @@ def test_by_rule_an_old_task_has_the_curvature_of_a_loss() -> None:
         return distillation(z, logits / temperature, 1.0)
 
     ours, theirs = (
-        hessian(loss, at)  # type: ignore[no-untyped-call]
-        for loss, at in ((softened, logits), (plain, logits / temperature))
+        hessian(loss, at) for loss, at in ((softened, logits), (plain, logits / temperature))
     )
     torch.testing.assert_close(ours, theirs)
 
