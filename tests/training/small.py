@@ -15,6 +15,7 @@ from uclearn.training import Plan
 
 SETTINGS: dict[str, dict[str, dict[str, Any]]] = {
     "hat": {"hat": {"tasks": 3}},
+    "lwf": {"lwf": {"strength": 1.0}},  # by rule it would fight the new task over an only head
     "vcl": {"vcl": {"samples": 3, "prediction_samples": 4}},
     "vcl+coreset": {
         "vcl": {"samples": 3, "prediction_samples": 4},

@@ -55,6 +55,7 @@ _FIRST_DEFAULTS: dict[str, dict[str, Any]] = {
     "si": {"strength": 1.0},
     "mas": {"strength": 0.1},
     "rwalk": {"strength": 1.0},
+    "lwf": {"strength": 1.0},
 }
 """By method what version 1 took where nothing was said: a learner goes on as it began."""
 

@@ -234,6 +234,7 @@ _PUBLISHED = {
     "hat": published.hat,
     "vcl": published.vcl,
     "coreset": published.coreset,
+    "lwf": published.lwf,
 }
 
 
