@@ -80,9 +80,9 @@ def test_methods_get_what_follows_from_the_run() -> None:
     ("settings", "message"),
     [
         ({"ucl__beta": -1.0}, "`beta` must be 0 or greater and finite, got -1.0."),
-        ({"ucl__beta": "much"}, "`ucl.beta`: must be a valid number, got 'much'."),
-        ({"ucl__beta": True}, "`ucl.beta`: must be a valid number, got True."),
-        ({"ucl__beta": float("nan")}, "`ucl.beta`: must be a finite number, got nan."),
+        ({"ucl__beta": "much"}, "`ucl.beta`: must be a valid number or 'auto', got 'much'."),
+        ({"ucl__beta": True}, "`ucl.beta`: must be a valid number or 'auto', got True."),
+        ({"ucl__beta": float("nan")}, "`ucl.beta`: must be a finite number or 'auto', got nan."),
         ({"ucl__ratio": 1.5}, "`ratio` must lie strictly between 0 and 1, got 1.5."),
         ({"ucl__sampling": "often"}, "`ucl.sampling`: must be 'weight' or 'local', got 'often'."),
         ({"plan__epochs": 0}, "`epochs` must be at least 1, got 0."),

@@ -140,22 +140,33 @@ def validated(model: type[Model], value: object, place: str = "") -> Model:
 
 
 _KINDS = ("float", "int", "str", "bool")
+_WISH = "Input should be "
 
 
 def first_problem(error: ValidationError, place: str = "") -> str:
     """One line that names the setting, what is wrong and the value."""
-    problem: Mapping[str, Any] = error.errors(include_url=False)[0]
-    cause = problem.get("ctx", {}).get("error")
+    problems: Sequence[Mapping[str, Any]] = error.errors(include_url=False)
+    first = problems[0]
+    cause = first.get("ctx", {}).get("error")
     if isinstance(cause, Exception):  # one of our own messages: it says everything
         return " ".join(str(cause).split())
+    path = _path(first, place)
+    same = [problem for problem in problems if _path(problem, place) == path]
+    wishes = list(dict.fromkeys(problem["msg"].replace("\n", " ") for problem in same))
+    if all(wish.startswith(_WISH) for wish in wishes):  # each kind that it may have wants its own
+        wrong = "must be " + " or ".join(wish.removeprefix(_WISH) for wish in wishes)
+    else:
+        wrong = wishes[0]
+    shown = repr(first["input"])
+    shown = shown if len(shown) <= 60 else shown[:57] + "..."
+    return f"`{path}`: {wrong}, got {shown}."
+
+
+def _path(problem: Mapping[str, Any], place: str) -> str:
     steps = [str(step) for step in (place, *problem["loc"]) if step != ""]
     while len(steps) > 1 and (steps[-1] in _KINDS or steps[-1].startswith("literal[")):
         del steps[-1]  # a setting of several kinds, such as a number or "auto": which one was tried
-    path = ".".join(steps)
-    shown = repr(problem["input"])
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    wrong = problem["msg"].replace("Input should be", "must be").replace("\n", " ")
-    return f"`{path}`: {wrong}, got {shown}."
+    return ".".join(steps)
 
 
 def _with_later(part: str, settings: object) -> object:
