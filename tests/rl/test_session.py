@@ -12,14 +12,16 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from tests.rl.small import SEQUENCE, WIDTH, small_method, small_plan
+from tests.rl.small import SEQUENCE, SPACES, WIDTH, small_method, small_plan
 from uclearn.errors import CheckpointError, TaskError
-from uclearn.methods.contract import Method
+from uclearn.gaussian import GaussianLayer
+from uclearn.methods.contract import Method, lent
 from uclearn.methods.registry import build
+from uclearn.methods.ucl import UCL
 from uclearn.rl import environments
-from uclearn.rl.policy import ActorCritic
+from uclearn.rl.policy import ActorCritic, log_probability, view
 from uclearn.rl.session import RewardOutcome, StoppedError, learn
-from uclearn.rl.tasks import widest
+from uclearn.rl.tasks import tasks_of, widest
 from uclearn.rl.workers import Worker
 from uclearn.storage.checkpoint import load_latest
 from uclearn.storage.files import read_jsonl
@@ -240,3 +242,40 @@ def test_each_environment_is_surveyed_once(monkeypatch: pytest.MonkeyPatch) -> N
     assert widest(SEQUENCE) == WIDTH
     learn(small_method("finetuning"), SEQUENCE, small_plan(steps_per_task=256))
     assert surveyed == list(SEQUENCE)
+
+
+def test_by_rule_actors_are_held_by_what_their_actions_hang_on_and_critics_are_not() -> None:
+    """Against the Fisher information of the policy, example by example, from autograd alone."""
+    method = small_method("ucl", begun=1, sigma="auto", beta="auto", sampling="local")
+    assert isinstance(method, UCL)
+    task = tasks_of(SEQUENCE, SPACES)[0]
+    method.model.get_parameter("heads.0.weight").data.mul_(100)  # at first nothing hangs on it
+    torch.manual_seed(0)
+    observations = torch.randn(24, WIDTH)
+    mean, log_std, _ = view(method.model(observations, task=0))
+    actions = (mean + log_std.exp() * torch.randn_like(mean)).detach()
+    method.penalty(batch_size=16)
+
+    def losses() -> list[Tensor]:
+        mean, log_std, _ = view(method.model(observations, task=0))
+        return [-log_probability(mean, log_std, actions)]
+
+    curvature = {
+        name: torch.zeros_like(layer.rho)
+        for name, layer in method.model.named_modules()
+        if isinstance(layer, GaussianLayer)
+    }
+    with lent(method.model):
+        for loss in losses()[0]:
+            for name, own in curvature.items():
+                weight = method.model.get_parameter(f"{name}.weight")
+                (slope,) = torch.autograd.grad(loss, weight, retain_graph=True, allow_unused=True)
+                if slope is not None:
+                    own += slope.square().sum(1) / 24
+    starts = {name: float(sigma[0]) for name, sigma in method.sigmas().items()}
+    method.end_task(task, losses, inputs=[observations])
+    for name, strength in method.strengths().items():
+        gained = 0.3 * starts[name] ** 2 * 16 * curvature[name] / (2 * method.beta)
+        gained *= min(1.0, 10 / max(float(gained.mean()), 1e-9))
+        torch.testing.assert_close(strength.square(), 1 + gained, rtol=1e-3, atol=1e-4)
+        assert bool((strength > 1.1).any()) == ("actor" in name)

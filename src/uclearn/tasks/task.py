@@ -53,6 +53,11 @@ class Task:
         numbers = isinstance(first, Data) and first.targets.is_floating_point()
         return self.classes is not None and not numbers
 
+    @property
+    def acts(self) -> bool:
+        """Whether it is learned by acting: there are no stored examples."""
+        return isinstance(self.train, Data) and len(self.train) == 0
+
     def _check_labels(self, part: str, labels: Tensor, classes: int) -> None:
         labels = labels[labels != IGNORED]
         if not len(labels):

@@ -240,7 +240,9 @@ def test_how_much_alike_inputs_are_is_the_cosine_of_their_covariances() -> None:
         (a * b).sum() / np.linalg.norm(a) / np.linalg.norm(b) for a, b in zip(*given, strict=True)
     ]
     assert len(cosines) > 1
-    assert method._memory.alike(method._look(second, None)) == pytest.approx(min(cosines), rel=1e-4)
+    assert method._memory.alike(method._look(second, None, None)) == pytest.approx(
+        min(cosines), rel=1e-4
+    )
 
 
 def test_the_same_inputs_are_alike_and_permuted_ones_are_not() -> None:
@@ -251,7 +253,7 @@ def test_the_same_inputs_are_alike_and_permuted_ones_are_not() -> None:
         x = tasks[1].train.batch(torch.arange(len(tasks[1].train))).inputs
         assert isinstance(method.model, MultiHead)
         method.model.add_head(2)
-        found[name] = method._memory.alike(method._look(None, [x]))
+        found[name] = method._memory.alike(method._look(None, None, [x]))
     assert found["same"] == pytest.approx(1, abs=1e-5)
     assert found["permuted"] < 0.5
 
@@ -262,7 +264,7 @@ def test_what_does_not_vary_is_like_nothing() -> None:
     assert isinstance(method.model, MultiHead)
     for _ in range(2):
         method.model.add_head(2)
-        looked = method._look(None, [x])
+        looked = method._look(None, None, [x])
         assert method._memory.alike(looked) == 0
         method._memory.see(looked)
 

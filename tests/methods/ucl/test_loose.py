@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from uclearn import UCL
 from uclearn.methods.ucl.looking import look
 from uclearn.methods.ucl.loose import LooseAnchor, as_rows
+from uclearn.methods.ucl.pretrained import by_chance, of_choices
 
 
 class Recurrent(nn.Module):
@@ -63,7 +64,7 @@ def test_what_hangs_on_a_row_is_the_information_about_its_numbers() -> None:
     bundles = [bundle for held in loose(method) for bundle in held.bundled()]
     layers = [anchor.layer for anchor in method._memory.gaussian()]
     passes = [lambda: [method.model(X)]] * 300  # signs are drawn: their mean is what counts
-    found = look(method.model, layers, passes, loose=bundles, classes=True)
+    found = look(method.model, layers, passes, loose=bundles, surprise=by_chance(classes=True))
     method.model.eval()
     for bundle, (rows, columns) in zip(bundles, found.rows, strict=True):
         exact = brute_force(method.model, bundle)
@@ -101,7 +102,7 @@ def test_a_row_is_held_by_what_hangs_on_it_as_a_node_would_be() -> None:
     method = learned()
     _, anchor = loose(method)
     passes = [lambda: [method.model(X[:2])], lambda: [method.model(X[2:])]]
-    again = method._memory.look(method.model, passes, classes=True, by_chance=False)
+    again = method._memory.look(method.model, passes, surprise=of_choices)
     rows, columns = again.rows[1]
     gained = 100 * 6 * rows[0] / 11  # caution, batch, curvature of one of 11 numbers
     torch.testing.assert_close(gained_by(anchor)[0], gained, rtol=1e-3, atol=1e-6)

@@ -16,6 +16,7 @@ from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer, convert, use_samples
 from uclearn.methods.ucl.looking import look
 from uclearn.methods.ucl.outputs import OutputAnchor
+from uclearn.methods.ucl.pretrained import by_chance, of_choices
 from uclearn.networks import MultiHead, mlp
 from uclearn.tasks import Data, Task
 
@@ -63,7 +64,9 @@ def test_what_hangs_on_a_node_is_the_information_about_its_weights(kind: str) ->
     model = convert(net, sigma=0.1)
     layers = {n: m for n, m in model.named_modules() if isinstance(m, GaussianLayer)}
     many = x.repeat(1000, 1, 1, 1)  # signs are drawn: their mean is what counts
-    found = look(model, list(layers.values()), [lambda: [model(many)]] * 4, classes=True)
+    found = look(
+        model, list(layers.values()), [lambda: [model(many)]] * 4, surprise=by_chance(classes=True)
+    )
     assert found.batch_size == 6000
     for name, curvature in zip(layers, found.curvature, strict=True):
         torch.testing.assert_close(curvature, brute_force(net, name, x), rtol=0.08, atol=1e-4)
@@ -228,7 +231,7 @@ def test_after_a_short_task_nodes_are_as_certain_as_its_curvature_warrants(
     x = torch.randn(32, 6)  # what the task was
     layers = [held.layer for held in method.held if isinstance(held, OutputAnchor)]
     passes = [lambda: [method.model(x)]]
-    found = look(method.model, layers, passes, classes=True, by_chance=False)
+    found = look(method.model, layers, passes, surprise=of_choices)
     for held, curvature in zip(method.held, found.curvature, strict=True):
         assert isinstance(held, OutputAnchor)
         gained = 0.3 * float(held.initial) ** 2 * 16 * curvature / (2 * method.beta)

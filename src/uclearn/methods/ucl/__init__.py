@@ -53,7 +53,14 @@ from uclearn.methods.ucl.heads import OldHeads
 from uclearn.methods.ucl.looking import Answers, Look
 from uclearn.methods.ucl.memory import Hold, Memory
 from uclearn.methods.ucl.outputs import OutputAnchor
-from uclearn.methods.ucl.pretrained import answers_to, passes_over
+from uclearn.methods.ucl.pretrained import (
+    answers_to,
+    as_told,
+    by_chance,
+    of_choices,
+    passes_over,
+    told_by,
+)
 from uclearn.methods.ucl.rules import GUESSED, NOISE, Auto, lr_sigma_by_rule, share_of_sum
 from uclearn.methods.ucl.seen import RecentCalls, forward_calls
 from uclearn.methods.ucl.settings import FACTS, check_settings, start
@@ -297,7 +304,7 @@ class UCL(DrawsWeights):
         if self._must_look_back():
             self._look_back(task, inputs)
             return
-        looked = self._look(task, inputs)
+        looked = self._look(task, losses, inputs)
         self.statistics.settle(self.model, task, inputs)
         self._follow(self._calls(task, inputs), looked)
         if looked.batch_size > 0:
@@ -351,15 +358,17 @@ class UCL(DrawsWeights):
 
     # -- inside ----------------------------------------------------------------------------
 
-    def _look(self, task: Task | None, inputs: Inputs) -> Look:
-        """What each layer is given in the task that ends and, if it is one of classes, how much
-        hangs on each node."""
+    def _look(self, task: Task | None, losses: Losses | None, inputs: Inputs) -> Look:
+        """What each layer is given in the task that ends and, if it is one of classes or of
+        actions, how much hangs on each node."""
         if self.hold != "outputs":
             return Look()
         calls = self._calls(task, inputs)
         chooses = self._choice.chooses is not False if task is None else task.chooses
-        if chooses and self.batch_examples:
-            looked = self._memory.look(self.model, answers_to(calls), True, by_chance=False)
+        if task is not None and task.acts and losses is not None and self.batch_examples:
+            looked = self._memory.look(self.model, told_by(losses), as_told)
+        elif chooses and self.batch_examples:
+            looked = self._memory.look(self.model, answers_to(calls), of_choices)
         else:
             looked = self._memory.look(self.model, calls, None)
         if not looked.batch_size > 0 and not any(bool(n > 0) for n, *_ in looked.sums):
@@ -418,7 +427,7 @@ class UCL(DrawsWeights):
                 "learns, but it was given none. Pass batches of what the network was trained on, "
                 "`method.end_task(inputs=[x1, x2, ...])`, before the first new task."
             )
-        looked = self._memory.look(self.model, passes(), classes)
+        looked = self._memory.look(self.model, passes(), by_chance(classes))
         self._memory.be_as_certain(looked, self.beta, share)
         self._follow(passes(), None)
         self._memory.see(looked)

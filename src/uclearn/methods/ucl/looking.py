@@ -16,6 +16,9 @@ batch can be had. But the surprises of its examples have signs that know nothing
 that what they have in common vanishes on average: for row r
 
     H_r = mean over batches of  | sum over the batch of  d surprise / d row_r |^2 / examples
+
+While acting the surprise is -log of the chance that an action had which was drawn: what a policy's
+losses say by themselves.
 """
 
 from __future__ import annotations
@@ -31,7 +34,6 @@ from uclearn.errors import TaskError
 from uclearn.gaussian import GaussianLayer
 from uclearn.gaussian.layers import GaussianEmbedding
 from uclearn.methods.contract import lent
-from uclearn.methods.parts.surprise import surprise
 from uclearn.methods.ucl.loose import Curved
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.ranks import present
@@ -40,6 +42,10 @@ from uclearn.topology import node_dim, without_shortcuts
 
 Answers = Callable[[], Sequence[Tensor]]
 """A forward pass: what it makes of a batch, for each task that is known."""
+
+Surprise = Callable[[Tensor], Tensor]
+"""Of answers, (batch, ...): numbers, (batch,), whose squared gradients are on average the Fisher
+information (see `uclearn.methods.parts.surprise`)."""
 
 
 class Look(NamedTuple):
@@ -62,8 +68,7 @@ def look(
     *,
     seen: Sequence[SeenInputs] = (),
     loose: Sequence[Sequence[nn.Parameter]] = (),
-    classes: bool | None,
-    by_chance: bool = True,
+    surprise: Surprise | None,
 ) -> Look:
     """Go through some forward passes with the mean weights, over all processes that learn the
     model.
@@ -74,12 +79,10 @@ def look(
         passes: each runs the model once; where something is measured, they are `Answers`.
         seen: whose memory sums are for, one for each layer, or none.
         loose: parameters of no node, those together whose rows lead to the same places.
-        classes: whether answers are logits; None: nothing is measured.
-        by_chance: whether signs are drawn (see `surprise`), or follow from the answers: then any
-            number of processes finds the same.
+        surprise: of the answers; None: nothing is measured.
     """
     ears = _Ears(layers, seen)
-    slopes = None if classes is None else _Slopes(layers, loose, classes, by_chance)
+    slopes = None if surprise is None else _Slopes(layers, loose, surprise)
     measures = slopes is not None
     with ears.listening(), lent(model), without_shortcuts(), torch.set_grad_enabled(measures):
         for run in passes:
@@ -157,11 +160,9 @@ class _Slopes:
         self,
         layers: Sequence[GaussianLayer],
         loose: Sequence[Sequence[nn.Parameter]],
-        classes: bool,
-        by_chance: bool,
+        surprise: Surprise,
     ) -> None:
-        self.layers, self.loose, self.classes = layers, loose, classes
-        self._generator = torch.Generator().manual_seed(0) if by_chance else None
+        self.layers, self.loose, self.surprise = layers, loose, surprise
         self._nodes = [torch.zeros_like(layer.rho) for layer in layers]
         self._rows = [Curved.nothing(together) for together in loose]
         device = [*self._nodes, *(rows for rows, _ in self._rows)][0].device
@@ -171,7 +172,7 @@ class _Slopes:
         self, told: Sequence[Tensor], heard: Sequence[tuple[int, tuple[Any, ...], Tensor]]
     ) -> None:
         """A batch, by its answers and what the layers were given and said."""
-        parts = [surprise(each, self.classes, self._generator).sum() for each in told]
+        parts = [self.surprise(each).sum() for each in told]
         on = [output for *_, output in heard] + [own for few in self.loose for own in few]
         found = torch.autograd.grad(torch.stack(parts).sum(), on, allow_unused=True)
         slopes = cast("Sequence[Tensor | None]", found)

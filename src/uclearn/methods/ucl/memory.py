@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from uclearn.gaussian import GaussianLayer, Survey
 from uclearn.methods.ucl.anchors import GaussianAnchor, LayerAnchor, NormAnchor
-from uclearn.methods.ucl.looking import Look, look
+from uclearn.methods.ucl.looking import Look, Surprise, look
 from uclearn.methods.ucl.loose import LooseAnchor
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.penalty import UCLPenalty
@@ -68,18 +68,16 @@ class Memory:
         self,
         model: nn.Module,
         passes: Iterable[Callable[[], Any]],
-        classes: bool | None,
-        by_chance: bool = True,
+        surprise: Surprise | None,
     ) -> Look:
-        """What layers are given and, unless `classes` is None, how much hangs on everything."""
+        """What layers are given and, unless `surprise` is None, how much hangs on everything."""
         return look(
             model,
             [held.layer for held in self.gaussian()],
             passes,
             seen=[held.seen for held in self.outputs()],
             loose=[bundle for held in self.loose() for bundle in held.bundled()],
-            classes=classes,
-            by_chance=by_chance,
+            surprise=surprise,
         )
 
     def see(self, looked: Look) -> None:

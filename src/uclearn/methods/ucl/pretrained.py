@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
-from uclearn.methods.contract import Inputs
-from uclearn.methods.ucl.looking import Answers
+from uclearn.methods.contract import Inputs, Losses
+from uclearn.methods.parts.surprise import surprise
+from uclearn.methods.ucl.looking import Answers, Surprise
 from uclearn.methods.ucl.seen import RecentCalls, sample
 from uclearn.networks import MultiHead, answer, call
 from uclearn.ranks import present
@@ -57,6 +59,27 @@ def answers_to(calls: Iterable[Callable[[], Any]]) -> Iterator[Answers]:
 def _choice(one: Callable[[], Any]) -> Sequence[Tensor]:
     found = answer(one())
     return [found if found.dim() > 1 else found.unsqueeze(1)]  # one class alone is no choice
+
+
+def by_chance(classes: bool) -> Surprise:
+    """The surprise of logits or of numbers, with signs that are drawn."""
+    return partial(surprise, classes=classes, generator=torch.Generator().manual_seed(0))
+
+
+def of_choices(logits: Tensor) -> Tensor:
+    """Their surprise, with signs that follow from them: any number of processes finds the same."""
+    return surprise(logits, classes=True, generator=None)
+
+
+def told_by(losses: Losses) -> Iterator[Answers]:
+    """The forward passes of losses that are surprises: -log of the chance of what was drawn."""
+    for batch in losses():
+        yield partial(list, (batch,))
+
+
+def as_told(surprises: Tensor) -> Tensor:
+    """What needs no signs: what was drawn has them."""
+    return surprises
 
 
 def strengths_by(curvature: Tensor, initial: float, beta: float, batch_size: float) -> Tensor:
