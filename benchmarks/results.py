@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import fmean
 
 from benchmarks.figures import CAPTIONS, figures
 from benchmarks.pages import filled
@@ -11,12 +12,19 @@ from uclearn.paper.numbers import published
 from uclearn.report.groups import collect, comparisons
 from uclearn.report.labels import benchmark_name
 from uclearn.report.markdown import markdown
-from uclearn.report.rewards import reference_ranges
+from uclearn.report.rewards import (
+    at_the_end,
+    reference_ranges,
+    rewards_by_group,
+    task_names,
+    when_learned,
+)
 from uclearn.report.words import percent
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results"
 DOCUMENT, README = ROOT / "RESULTS.md", ROOT / "README.md"
+ACTING = ROOT / "docs/rl.md"
 RETURNS = ROOT / "src/uclearn/report/assets/returns.json"
 FIGURES = ROOT / "docs/figures"
 
@@ -43,6 +51,7 @@ def written() -> dict[Path, str]:
     return {
         DOCUMENT: document,
         README: filled(README.read_text(), tables(document)),
+        ACTING: filled(ACTING.read_text(), {"rl-eight": acting(RECORDS / "rl-eight")}),
         **{FIGURES / name: text for name, text in pictures.items()},
     }
 
@@ -73,6 +82,37 @@ def tables(document: str) -> dict[str, str]:
             row = [title, "not run yet", *["–"] * (width - 4), printed, "–"]
             lines.append(f"| {' | '.join(row)} |")
     return {"results": "\n".join(lines)}
+
+
+def acting(folder: Path) -> str:
+    """A table of returns when learned and at the end, robot by robot, and what share of them UCL
+    by rule learns and keeps, reckoned from what a random policy earns."""
+    (comparison,) = comparisons(collect([folder]).complete)
+    groups = [(group, runs) for group, runs in rewards_by_group(comparison) if runs]
+    names = task_names(groups)
+    rows = [["", *names]]
+    found: dict[str, list[tuple[float, float]]] = {}
+    for group, runs in groups:
+        both = [
+            (
+                fmean(when_learned(run, task) for run in runs),
+                fmean(at_the_end(run, task) for run in runs),
+            )
+            for task in range(len(names))
+        ]
+        found[group.method] = found.get(group.method, both)  # by rule comes first
+        seeds = "1 seed" if len(runs) == 1 else f"{len(runs)} seeds"
+        shown = (f"{learned:.0f} → {end:.0f}" for learned, end in both)
+        rows.append([f"{group.label} ({seeds})", *shown])
+    nothing = groups[0][1][0].random
+    shares = list(zip(found["ucl"], found["finetuning"], nothing, strict=True))
+    learned = ((ucl[0] - zero) / (plain[0] - zero) for ucl, plain, zero in shares)
+    kept = ((ucl[1] - zero) / (ucl[0] - zero) for ucl, _, zero in shares)
+    rows.append(["Random policy", *(f"{zero:.0f}" for zero in nothing)])
+    rows.append(["UCL learns, of what fine-tuning learns, %", *(f"{100 * s:.0f}" for s in learned)])
+    rows.append(["UCL keeps, of what it learned, %", *(f"{100 * s:.0f}" for s in kept)])
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
 
 
 def main() -> None:

@@ -35,6 +35,10 @@ gains at least a share of what the balance would give it:
 
     s_i^2 >= s_i'^2 + MEASURED sigma_init^2 B H_i / (2 beta)
 
+When a task of acting ends, it is measured by the chances of fresh actions. There the loss would not
+do, however long: an advantage is as often negative as positive, and so is the curvature that sigma
+feels, whatever hangs on a node.
+
 A convolution says much the same at neighbouring places, and its kernels move together, which a
 picture node by node does not see: compared with the true loss along the way of the next task, it is
 a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF_PLACES).
