@@ -61,7 +61,15 @@ from uclearn.methods.ucl.pretrained import (
     passes_over,
     told_by,
 )
-from uclearn.methods.ucl.rules import GUESSED, NOISE, Auto, lr_sigma_by_rule, share_of_sum
+from uclearn.methods.ucl.rules import (
+    GUESSED,
+    MOST,
+    MOST_OF_ACTIONS,
+    NOISE,
+    Auto,
+    lr_sigma_by_rule,
+    share_of_sum,
+)
 from uclearn.methods.ucl.seen import RecentCalls, forward_calls
 from uclearn.methods.ucl.settings import FACTS, check_settings, start
 from uclearn.native.adam import Adam
@@ -308,7 +316,9 @@ class UCL(DrawsWeights):
         self.statistics.settle(self.model, task, inputs)
         self._follow(self._calls(task, inputs), looked)
         if looked.batch_size > 0:
-            self._memory.be_at_least_as_certain(looked, self.beta, int(self.batch_examples))
+            most = MOST_OF_ACTIONS if task is not None and task.acts else MOST
+            size = int(self.batch_examples)
+            self._memory.be_at_least_as_certain(looked, self.beta, size, most)
         self._memory.see(looked)
         if self.silence_idle:
             for held in self._memory.outputs():

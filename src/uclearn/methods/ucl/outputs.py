@@ -28,7 +28,9 @@ class OutputAnchor(GaussianAnchor):
         """Of an embedding the words that were seen, and how often."""
 
     @torch.no_grad()
-    def be_at_least_as_certain(self, curvature: Tensor, beta: float, batch_size: int) -> None:
+    def be_at_least_as_certain(
+        self, curvature: Tensor, beta: float, batch_size: int, most: float
+    ) -> None:
         """Nodes gain in strength, since the previous task, what the curvature of this one warrants;
         those that have learned to be more certain than that stay so.
 
@@ -36,10 +38,11 @@ class OutputAnchor(GaussianAnchor):
             curvature: (nodes,) as `measured`.
             beta: weight of eq. (6).
             batch_size: that the task was learned with.
+            most: what the layer's nodes may gain in squared strength, on average.
         """
         counted = curvature * share_of_measured(self.layer)
         measured = strengths_by(counted, float(self.initial), beta, batch_size).square() - 1
-        strength = (self.strength().square().clamp_min(1) + gain(measured)).sqrt()
+        strength = (self.strength().square().clamp_min(1) + gain(measured, most)).sqrt()
         sigma = self.initial / strength
         rho = sigma + torch.log(-torch.expm1(-sigma))
         self.layer.rho.data.copy_(torch.minimum(self.layer.rho.data, rho))

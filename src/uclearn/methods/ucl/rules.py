@@ -37,7 +37,8 @@ gains at least a share of what the balance would give it:
 
 When a task of acting ends, it is measured by the chances of fresh actions. There the loss would not
 do, however long: an advantage is as often negative as positive, and so is the curvature that sigma
-feels, whatever hangs on a node.
+feels, whatever hangs on a node. And since advantages are standardised and mostly chance, what they
+pull by is small against a loss in nats: a layer gains at most MOST_OF_ACTIONS (below).
 
 A convolution says much the same at neighbouring places, and its kernels move together, which a
 picture node by node does not see: compared with the true loss along the way of the next task, it is
@@ -87,6 +88,8 @@ MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
 MOST = 10.0
 """What the nodes of a layer gain in squared strength by one measurement, on average."""
+MOST_OF_ACTIONS = 1.0
+"""The same where a task was learned by acting."""
 ALONE = 1.0
 """In place of MEASURED, for parameters that have no sigma to be certain by."""
 NOISE = 0.003
@@ -135,14 +138,14 @@ def share_of_measured(layer: GaussianLayer) -> float:
     return MEASURED if layer.weight.dim() <= 2 else MEASURED_OF_PLACES
 
 
-def gain(measured: Tensor) -> Tensor:
-    """(nodes,) in squared strength, of a layer's measured ones: at most `MOST` on average.
+def gain(measured: Tensor, most: float = MOST) -> Tensor:
+    """(nodes,) in squared strength, of a layer's measured ones: at most `most` on average.
 
     >>> import torch
     >>> gain(torch.tensor([2.0, 3.0])), gain(torch.tensor([10.0, 40.0])).round()
     (tensor([2., 3.]), tensor([ 4., 16.]))
     """
-    return measured * (MOST / measured.mean().clamp_min(MOST))
+    return measured * (most / measured.mean().clamp_min(most))
 
 
 def evidence(strength: Tensor) -> Tensor:
