@@ -87,6 +87,8 @@ def tables(document: str) -> dict[str, str]:
 def acting(folder: Path) -> str:
     """A table of returns when learned and at the end, robot by robot, and what share of them UCL
     by rule learns and keeps, reckoned from what a random policy earns."""
+    if not folder.is_dir():
+        return "Not run yet: `uclearn rl reproduce rl-eight`."
     (comparison,) = comparisons(collect([folder]).complete)
     groups = [(group, runs) for group, runs in rewards_by_group(comparison) if runs]
     names = task_names(groups)
