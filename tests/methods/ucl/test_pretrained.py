@@ -246,5 +246,5 @@ def test_of_numbers_nothing_is_measured_and_who_is_more_certain_stays_so() -> No
         assert isinstance(held, OutputAnchor)
         torch.testing.assert_close(held.strength(), torch.ones_like(held.sigma))
         held.layer.rho.data.fill_(-12.0)
-        held.be_at_least_as_certain(torch.ones_like(held.sigma), method.beta, 16, most=10.0)
+        held.be_as_certain_as_measured(torch.ones_like(held.sigma), method.beta, 16, acted=False)
         assert bool((held.layer.rho == -12).all())

@@ -61,15 +61,7 @@ from uclearn.methods.ucl.pretrained import (
     passes_over,
     told_by,
 )
-from uclearn.methods.ucl.rules import (
-    GUESSED,
-    MOST,
-    MOST_OF_ACTIONS,
-    NOISE,
-    Auto,
-    lr_sigma_by_rule,
-    share_of_sum,
-)
+from uclearn.methods.ucl.rules import GUESSED, NOISE, Auto, lr_sigma_by_rule, share_of_sum
 from uclearn.methods.ucl.seen import RecentCalls, forward_calls
 from uclearn.methods.ucl.settings import FACTS, check_settings, start
 from uclearn.native.adam import Adam
@@ -316,9 +308,8 @@ class UCL(DrawsWeights):
         self.statistics.settle(self.model, task, inputs)
         self._follow(self._calls(task, inputs), looked)
         if looked.batch_size > 0:
-            most = MOST_OF_ACTIONS if task is not None and task.acts else MOST
-            size = int(self.batch_examples)
-            self._memory.be_at_least_as_certain(looked, self.beta, size, most)
+            acted, size = task is not None and task.acts, int(self.batch_examples)
+            self._memory.be_as_certain_as_measured(looked, self.beta, size, acted)
         self._memory.see(looked)
         if self.silence_idle:
             for held in self._memory.outputs():

@@ -85,13 +85,13 @@ class Memory:
         for held, sums in zip(self.outputs(), looked.sums, strict=True):
             held.seen.add_task(sums)
 
-    def be_at_least_as_certain(
-        self, looked: Look, beta: float, batch_size: int, most: float
+    def be_as_certain_as_measured(
+        self, looked: Look, beta: float, batch_size: int, acted: bool
     ) -> None:
         """Nodes and rows on which much hangs in a task that was learned become certain, even if
-        sigma had no time for it."""
+        sigma had no time for it; in one that was learned by acting, no others."""
         for held, curvature in zip(self.outputs(), looked.curvature, strict=True):
-            held.be_at_least_as_certain(curvature, beta, batch_size, most)
+            held.be_as_certain_as_measured(curvature, beta, batch_size, acted)
         self._gain(looked, ALONE * batch_size, beta)
 
     def be_as_certain(self, looked: Look, beta: float, share: float) -> None:

@@ -9,7 +9,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.pretrained import strengths_by
-from uclearn.methods.ucl.rules import evidence, gain, share_of_measured
+from uclearn.methods.ucl.rules import MOST, MOST_OF_ACTIONS, evidence, gain, share_of_measured
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
 from uclearn.penalties import Moved, OutputHold, half_product
@@ -28,24 +28,28 @@ class OutputAnchor(GaussianAnchor):
         """Of an embedding the words that were seen, and how often."""
 
     @torch.no_grad()
-    def be_at_least_as_certain(
-        self, curvature: Tensor, beta: float, batch_size: int, most: float
+    def be_as_certain_as_measured(
+        self, curvature: Tensor, beta: float, batch_size: int, acted: bool
     ) -> None:
         """Nodes gain in strength, since the previous task, what the curvature of this one warrants;
-        those that have learned to be more certain than that stay so.
+        those that have learned to be more certain than that stay so, unless by acting.
 
         Args:
             curvature: (nodes,) as `measured`.
             beta: weight of eq. (6).
             batch_size: that the task was learned with.
-            most: what the layer's nodes may gain in squared strength, on average.
+            acted: whether it was learned by acting.
         """
         counted = curvature * share_of_measured(self.layer)
         measured = strengths_by(counted, float(self.initial), beta, batch_size).square() - 1
-        strength = (self.strength().square().clamp_min(1) + gain(measured, most)).sqrt()
+        strength = (
+            self.strength().square().clamp_min(1)
+            + gain(measured, MOST_OF_ACTIONS if acted else MOST)
+        ).sqrt()
         sigma = self.initial / strength
         rho = sigma + torch.log(-torch.expm1(-sigma))
-        self.layer.rho.data.copy_(torch.minimum(self.layer.rho.data, rho))
+        known = self.layer.rho.data
+        known.copy_(rho if acted else torch.minimum(known, rho))
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None

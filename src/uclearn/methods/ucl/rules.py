@@ -35,10 +35,12 @@ gains at least a share of what the balance would give it:
 
     s_i^2 >= s_i'^2 + MEASURED sigma_init^2 B H_i / (2 beta)
 
-When a task of acting ends, it is measured by the chances of fresh actions. There the loss would not
-do, however long: an advantage is as often negative as positive, and so is the curvature that sigma
-feels, whatever hangs on a node. And since advantages are standardised and mostly chance, what they
-pull by is small against a loss in nats: a layer gains at most MOST_OF_ACTIONS (below).
+When a task of acting ends, it is measured by the chances of fresh actions, and a node gains just
+that. There the loss would not do, however long: an advantage is as often negative as positive, and
+so is the curvature that sigma feels in the actor; in the critic it becomes certain of values that
+nobody will ask for again, and a critic that is held cannot judge the next task. And since
+advantages are standardised and mostly chance, what they pull by is small against a loss in nats: a
+layer gains at most MOST_OF_ACTIONS (below).
 
 A convolution says much the same at neighbouring places, and its kernels move together, which a
 picture node by node does not see: compared with the true loss along the way of the next task, it is
