@@ -109,13 +109,18 @@ def acting(folder: Path) -> str:
         rows.append([f"{group.label} ({seeds})", *shown])
     nothing = groups[0][1][0].random
     shares = list(zip(found["ucl"], found["finetuning"], nothing, strict=True))
-    learned = ((ucl[0] - zero) / (plain[0] - zero) for ucl, plain, zero in shares)
-    kept = ((ucl[1] - zero) / (ucl[0] - zero) for ucl, _, zero in shares)
+    learned = (_share(ucl[0], plain[0], zero) for ucl, plain, zero in shares)
+    kept = (_share(ucl[1], ucl[0], zero) for ucl, _, zero in shares)
     rows.append(["Random policy", *(f"{zero:.0f}" for zero in nothing)])
-    rows.append(["UCL learns, of what fine-tuning learns, %", *(f"{100 * s:.0f}" for s in learned)])
-    rows.append(["UCL keeps, of what it learned, %", *(f"{100 * s:.0f}" for s in kept)])
+    rows.append(["UCL learns, of what fine-tuning learns, %", *learned])
+    rows.append(["UCL keeps, of what it learned, %", *kept])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
+
+
+def _share(part: float, whole: float, zero: float) -> str:
+    """In percent; of what is no better than chance there is none."""
+    return f"{100 * (part - zero) / (whole - zero):.0f}" if whole > zero else "–"
 
 
 def main() -> None:

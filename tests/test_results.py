@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from statistics import fmean
 from xml.etree.ElementTree import fromstring
 
@@ -14,7 +15,17 @@ from benchmarks.idle_nodes import PAGE as FINDINGS
 from benchmarks.idle_nodes import RECORDS as IDLE_NODES
 from benchmarks.idle_nodes import table as idle_table
 from benchmarks.pages import filled
-from benchmarks.results import DOCUMENT, FIGURES, README, RECORDS, STAGES, folders, tables, written
+from benchmarks.results import (
+    DOCUMENT,
+    FIGURES,
+    README,
+    RECORDS,
+    STAGES,
+    acting,
+    folders,
+    tables,
+    written,
+)
 from uclearn.paper.settings import TUNED
 from uclearn.report.rewards import reference_ranges, stored_ranges
 from uclearn.runs.config import Configuration, read_config
@@ -51,6 +62,30 @@ def test_the_readme_shows_them_at_a_glance() -> None:
     made, page = tables(DOCUMENT.read_text()), README.read_text()
     assert re.search(r"^\| Permuted MNIST \| 20 \| \d\d\.\d ", made["results"], re.MULTILINE)
     assert filled(page, made) == page, "`make results` writes it anew"
+
+
+def test_what_ucl_learns_and_keeps_is_reckoned_from_a_random_policy(tmp_path: Path) -> None:
+    """By hand: UCL learns (60 - 20) / (100 - 20) and keeps (40 - 20) / (60 - 20) of the first task;
+    in the second fine-tuning is no better than chance."""
+    returns = {"ucl": [[60.0], [40.0, 0.0]], "finetuning": [[100.0], [20.0, -5.0]]}
+    for method, earned in returns.items():
+        source = next((RECORDS / "rl-four").glob(f"*/{method}-*/seed-0/summary.json"))
+        summary = json.loads(source.read_text())
+        summary["config"]["preset"] = "default"
+        summary["extra"]["task_names"] = ["HopperBulletEnv-v0", "AntBulletEnv-v0"]
+        summary["extra"]["rewards"] = {
+            "task": [0, 1],
+            "steps": [500_000, 1_000_000],
+            "returns": earned,
+            "random": [20.0, -2.0],
+        }
+        place = tmp_path / source.relative_to(RECORDS / "rl-four")
+        place.parent.mkdir(parents=True)
+        place.write_text(json.dumps(summary))
+    table = acting(tmp_path)
+    assert "| UCL learns, of what fine-tuning learns, % | 50 | – |" in table
+    assert "| UCL keeps, of what it learned, % | 50 | 100 |" in table
+    assert "60 → 40" in table
 
 
 def test_the_page_on_rules_shows_what_was_recorded() -> None:

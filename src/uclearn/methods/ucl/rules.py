@@ -38,9 +38,9 @@ gains at least a share of what the balance would give it:
 When a task of acting ends, it is measured by the chances of fresh actions, and a node gains just
 that. There the loss would not do, however long: an advantage is as often negative as positive, and
 so is the curvature that sigma feels in the actor; in the critic it becomes certain of values that
-nobody will ask for again, and a critic that is held cannot judge the next task. And since
-advantages are standardised and mostly chance, what they pull by is small against a loss in nats: a
-layer gains at most MOST_OF_ACTIONS (below).
+nobody will ask for again, and a critic that is held cannot judge the next task (it has only the
+floor below). And since advantages are standardised and mostly chance, what they pull by is small
+against a loss in nats: a layer gains at most MOST_OF_ACTIONS (below).
 
 A convolution says much the same at neighbouring places, and its kernels move together, which a
 picture node by node does not see: compared with the true loss along the way of the next task, it is
@@ -66,7 +66,8 @@ forgotten all the same: a floor holds every node a little.
 
     evidence_i = max(s_i^2 - 1, 0) + IDLE * mean over the layer of the same + FLOOR
 
-All numbers were chosen on digits, Split MNIST and the small notMNIST (docs/rules.md).
+All numbers were chosen on digits, Split MNIST and the small notMNIST (docs/rules.md), but for that
+of actions, on robots (docs/rl.md).
 """
 
 from __future__ import annotations
