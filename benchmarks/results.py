@@ -6,12 +6,13 @@ import json
 from pathlib import Path
 from statistics import fmean
 
-from benchmarks.figures import CAPTIONS, figures
+from benchmarks.figures import CAPTIONS, Stages, figures
 from benchmarks.pages import filled
 from uclearn.paper.numbers import published
-from uclearn.report.groups import collect, comparisons
+from uclearn.report.groups import Comparison, collect, comparisons
 from uclearn.report.labels import benchmark_name
 from uclearn.report.markdown import markdown
+from uclearn.report.overview import AT_A_GLANCE, GLANCE_HEADER, Line, glance, table
 from uclearn.report.rewards import (
     at_the_end,
     reference_ranges,
@@ -19,7 +20,7 @@ from uclearn.report.rewards import (
     task_names,
     when_learned,
 )
-from uclearn.report.words import percent
+from uclearn.report.words import UNKNOWN, percent
 
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results"
@@ -44,13 +45,19 @@ def folders() -> list[Path]:
     return [RECORDS / stage for stage in STAGES if (RECORDS / stage).is_dir()]
 
 
+def recorded() -> dict[str, list[Comparison]]:
+    """By stage what its runs compare."""
+    return {place.name: comparisons(collect([place]).complete) for place in folders()}
+
+
 def written() -> dict[Path, str]:
     """The text of every file that is made from the records but `RETURNS`."""
-    pictures = figures({place.name: comparisons(collect([place]).complete) for place in folders()})
+    stages = recorded()
+    pictures = figures(stages)
     document = _illustrated(markdown(folders()))
     return {
         DOCUMENT: document,
-        README: filled(README.read_text(), tables(document)),
+        README: filled(README.read_text(), {"results": shortlist(stages)}),
         ACTING: filled(ACTING.read_text(), {"rl-eight": acting(RECORDS / "rl-eight")}),
         **{FIGURES / name: text for name, text in pictures.items()},
     }
@@ -68,20 +75,29 @@ def _illustrated(document: str) -> str:
     return f"{document[:place]}{section}\n\n{document[place:]}"
 
 
-def tables(document: str) -> dict[str, str]:
-    """Those of the README: all sections at a glance, and what has not been run."""
-    overview = document.partition("## At a glance\n")[2].partition("\n## ")[0]
-    lines = [line for line in overview.splitlines() if line.startswith("|")]
-    width = lines[0].count("|") - 1
+def shortlist(stages: Stages) -> str:
+    """The README's table: of each benchmark one line, and those of `_SHOWN` in any case."""
+    lines: dict[str, list[Line]] = {}
+    for line in glance(stages):
+        lines.setdefault(line.comparison.benchmark, []).append(line)
+    chosen = [max(own, key=_worth) for own in lines.values()]
+    rows = [[one.name, one.epochs, *one.found, one.printed] for one in chosen]
     for name in _SHOWN:
-        title = benchmark_name(name)
-        begins = tuple(f"| {title}{sign}" for sign in " ,:")
-        if not any(line.startswith(begins) for line in lines[2:]):
+        if name not in lines:
             number = published(name, "ucl")
             printed = percent(number.accuracy) if number else "figure only"
-            row = [title, "not run yet", *["–"] * (width - 4), printed, "–"]
-            lines.append(f"| {' | '.join(row)} |")
-    return {"results": "\n".join(lines)}
+            missing = [UNKNOWN] * len(AT_A_GLANCE)
+            rows.append([benchmark_name(name), "not run yet", *missing, printed])
+    return table(GLANCE_HEADER, rows)
+
+
+def _worth(line: Line) -> tuple[bool, bool, int]:
+    """A line with a rival goes before one of UCL alone, nothing tuned before tuned, long training
+    before short."""
+    groups = line.comparison.compared
+    untuned = any(g.method == "ucl" and g.config.get("preset") == "default" for g in groups)
+    rivals = set(line.found[1:]) - {UNKNOWN}
+    return bool(rivals), untuned, int(line.epochs) if line.epochs.isdigit() else 0
 
 
 def acting(folder: Path) -> str:

@@ -76,7 +76,7 @@ def test_a_comparison_says_what_each_method_earned(tmp_path: Path) -> None:
         write(tmp_path, "ucl", UCL, seed)
         write(tmp_path, "ewc", EWC, seed)
     comparison = comparison_of(tmp_path)
-    assert comparison.name == "Reinforcement learning, paper-4, 2 tasks"
+    assert comparison.name == "Reinforcement learning, four of the paper’s robots, 2 tasks"
     assert papers_of(comparison).ranges == [(0.0, 10.0), (-2.0, 2.0)]
     found = {
         group.method: estimate

@@ -33,6 +33,7 @@ _METHODS = {
     "joint": "Joint training",
 }
 _DATA = {"mnist": "MNIST", "notmnist": "notMNIST", "cifar100": "CIFAR-100", "cifar10": "CIFAR-10"}
+_ROBOTS = {"paper": "the paper’s eight robots", "paper-4": "four of the paper’s robots"}
 _PRESETS = {"default": "", "paper": "paper", "best": "tuned"}
 _WORDS = {
     ("sampling", "local"): "local",
@@ -74,11 +75,12 @@ def benchmark_name(benchmark: str) -> str:
     >>> benchmark_name("row-permuted-mnist")
     'Row permuted MNIST'
     >>> benchmark_name("rl paper-4")
-    'Reinforcement learning, paper-4'
+    'Reinforcement learning, four of the paper’s robots'
     """
     if benchmark.startswith("rl "):
-        tasks = benchmark.removeprefix("rl ").split(",")
-        return ", ".join(["Reinforcement learning", *map(environment_name, tasks)])
+        sequence = benchmark.removeprefix("rl ")
+        tasks = map(environment_name, sequence.split(","))
+        return f"Reinforcement learning, {_ROBOTS.get(sequence) or ', '.join(tasks)}"
     name = " ".join(_DATA.get(word, word) for word in benchmark.split("-"))
     name = name.replace("CIFAR-10 100", "CIFAR-10/100").replace("cifar", "CIFAR")
     return name[:1].upper() + name[1:] if not name.startswith("not") else name

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from uclearn.measures.statistics import Estimate
 from uclearn.paper.numbers import published
@@ -15,8 +16,22 @@ from uclearn.report.words import UNKNOWN, percent, reward_spread, spread
 Sections = Mapping[str, Sequence[Comparison]]
 """By title, what is compared there."""
 
-_AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
+AT_A_GLANCE = ("ucl", "ewc", "si", "finetuning", "joint")
 """The methods in the table of all sections: UCL and what it is compared with most."""
+GLANCE_HEADER = ("Benchmark", "Epochs", *map(method_name, AT_A_GLANCE), "UCL in the paper")
+
+
+class Line(NamedTuple):
+    """A benchmark in a section, with one length of training."""
+
+    comparison: Comparison
+    epochs: str
+    name: str
+    found: Sequence[str]
+    """What each of `AT_A_GLANCE` reached."""
+    printed: str
+    """The paper's number for UCL."""
+    section: str
 
 
 def overview(sections: Sections) -> str:
@@ -73,52 +88,46 @@ def _all_claims(sections: Sections) -> str:
 
 
 def _glance(sections: Sections) -> str:
-    """All sections in one table (by title what they compare), a row for each length of training;
-    empty if there is none."""
-    shown = [
-        (title, comparison)
-        for title, own in sections.items()
-        for comparison in own
-        if comparison.is_whole
-        and comparison.classifies
-        and comparison.compared == list(comparison.groups)
-    ]
-    acting = [
-        (title, comparison)
-        for title, own in sections.items()
-        for comparison in own
-        if comparison.is_whole and not comparison.classifies and comparison.tasks > 1
-    ]
-    if not shown and not acting:
+    """All sections in one table; empty if there is none."""
+    lines = glance(sections)
+    if not lines:
         return ""
-    rows = [row for title, comparison in shown for row in _rows(title, comparison)]
-    rows += [row for title, comparison in acting for row in _reward_rows(title, comparison)]
-    header = ["Benchmark", "Epochs", *map(method_name, _AT_A_GLANCE), "UCL in the paper", "Section"]
+    rows = [[one.name, one.epochs, *one.found, one.printed, one.section] for one in lines]
+    header = [*GLANCE_HEADER, "Section"]
     note = (
         "Mean accuracy over seeds ± half the 95 % interval, in reinforcement learning the sum of "
         "rewards. Of several settings of a method, the one with most seeds, then the best; all are "
         "in the sections."
     )
-    numbers = {name: published(name, "ucl") for name in sorted({c.benchmark for _, c in shown})}
+    classified = {one.comparison.benchmark for one in lines if one.comparison.classifies}
+    numbers = {name: published(name, "ucl") for name in sorted(classified)}
     words = [f"{benchmark_name(k)}: {v.words}" for k, v in numbers.items() if v and v.words]
     remark = f"The paper’s numbers. {'. '.join(words)}." if words else ""
-    return paragraphs("## At a glance", note, table(header, sorted(rows, key=_order)), remark)
+    return paragraphs("## At a glance", note, table(header, rows), remark)
 
 
-def _rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
+def glance(sections: Sections) -> list[Line]:
+    """A line for each length of training on each benchmark of each section, sorted by name."""
+    found: list[Line] = []
+    for title, own in sections.items():
+        for one in own:
+            if one.is_whole and one.classifies and one.compared == list(one.groups):
+                found += _accuracies(title, one)
+            elif one.is_whole and not one.classifies and one.tasks > 1:
+                found += _rewards(title, one)
+    return sorted(found, key=lambda line: (line.name, _as_number(line.epochs)))
+
+
+def _accuracies(title: str, comparison: Comparison) -> Iterator[Line]:
     number = published(comparison.benchmark, "ucl")
     name = ", ".join([benchmark_name(comparison.benchmark), *comparison.marks])
+    printed = percent(number.accuracy) if number else UNKNOWN
     for epochs in dict.fromkeys(map(epochs_words, comparison.groups)):
-        yield [
-            name,
-            epochs,
-            *(spread(_chosen(comparison, method, epochs)) for method in _AT_A_GLANCE),
-            percent(number.accuracy) if number else UNKNOWN,
-            title,
-        ]
+        cells = [spread(_chosen(comparison, method, epochs)) for method in AT_A_GLANCE]
+        yield Line(comparison, epochs, name, cells, printed, title)
 
 
-def _reward_rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
+def _rewards(title: str, comparison: Comparison) -> Iterator[Line]:
     """The sum of rewards of each method, by the fresh networks' scale if there is one."""
     if not any(runs for _, runs in rewards_by_group(comparison)):
         return
@@ -126,11 +135,11 @@ def _reward_rows(title: str, comparison: Comparison) -> Iterator[list[str]]:
     sums = final_rewards(comparison, alone or papers_of(comparison))
     scale = f"fresh networks alone: {comparison.tasks}" if alone else "the paper’s way"
     cells = []
-    for method in _AT_A_GLANCE:
+    for method in AT_A_GLANCE:
         own = [found for group, found in sums if group.method == method and found is not None]
         cells.append(reward_spread(max(own, key=lambda found: found.count, default=None)))
     name = f"{benchmark_name(comparison.benchmark)}: sum of rewards ({scale})"
-    yield [name, UNKNOWN, *cells, "figure only", title]
+    yield Line(comparison, UNKNOWN, name, cells, "figure only", title)
 
 
 def _chosen(comparison: Comparison, method: str, epochs: str) -> Estimate | None:
@@ -144,6 +153,5 @@ def epochs_words(group: Group) -> str:
     return UNKNOWN if epochs is None else str(epochs)
 
 
-def _order(row: Sequence[str]) -> tuple[str, int]:
-    name, epochs, *_ = row
-    return name, int(epochs) if epochs.isdigit() else 0
+def _as_number(epochs: str) -> int:
+    return int(epochs) if epochs.isdigit() else 0
