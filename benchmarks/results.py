@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 
 from benchmarks.figures import CAPTIONS, Stages, figures
+from benchmarks.findings import findings
 from benchmarks.pages import filled
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Comparison, collect, comparisons
@@ -25,7 +26,7 @@ from uclearn.report.words import UNKNOWN, percent
 ROOT = Path(__file__).parents[1]
 RECORDS = ROOT / "results"
 DOCUMENT, README = ROOT / "RESULTS.md", ROOT / "README.md"
-ACTING = ROOT / "docs/rl.md"
+ACTING, FINDINGS = ROOT / "docs/rl.md", ROOT / "docs/findings.md"
 RETURNS = ROOT / "src/uclearn/report/assets/returns.json"
 FIGURES = ROOT / "docs/figures"
 
@@ -59,6 +60,7 @@ def written() -> dict[Path, str]:
         DOCUMENT: document,
         README: filled(README.read_text(), {"results": shortlist(stages)}),
         ACTING: filled(ACTING.read_text(), {"rl-eight": acting(RECORDS / "rl-eight")}),
+        FINDINGS: filled(FINDINGS.read_text(), findings(stages)),
         **{FIGURES / name: text for name, text in pictures.items()},
     }
 

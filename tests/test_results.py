@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from xml.etree.ElementTree import fromstring
@@ -11,6 +12,7 @@ from xml.etree.ElementTree import fromstring
 import pytest
 
 from benchmarks import architectures, pretrained, robust
+from benchmarks.findings import nothing_tuned
 from benchmarks.idle_nodes import PAGE as FINDINGS
 from benchmarks.idle_nodes import RECORDS as IDLE_NODES
 from benchmarks.idle_nodes import table as idle_table
@@ -86,6 +88,27 @@ def test_of_a_benchmark_the_line_with_rivals_and_nothing_tuned_is_taken(tmp_path
         line = shortlist(stages).splitlines()[2]
         assert line.split("|")[2].strip() == str(wanted[best][2])
         del stages[best]
+
+
+def test_what_was_run_by_rule_stands_side_by_side_from_all_stages(tmp_path: Path) -> None:
+    """Not what was tuned or made in another precision; of one length the one with most seeds."""
+    by_rule = partial(config, tasks=2, epochs=7, preset="default")
+    runs = {
+        "few/ucl": by_rule("ucl"),
+        "many/ucl-0": by_rule("ucl"),
+        "many/ucl-1": by_rule("ucl", 1),
+        "many/ewc": by_rule("ewc"),
+        "many/si": by_rule("si", preset="best"),
+        "many/mas": {**by_rule("mas"), "changed": ["plan.precision=float32"]},
+    }
+    for place, wanted in runs.items():
+        rows = [[0.9, 0.1], [0.6, 0.9]] if "few" in place else [[0.9, 0.1], [0.8, 0.9]]
+        write_run(tmp_path / place, wanted, rows)
+    stages = {name: comparisons(collect([tmp_path / name]).complete) for name in ("few", "many")}
+    assert nothing_tuned(stages).splitlines()[2:] == [
+        "| Permuted digits | 7 | 85.0 ± 0.0 | 85.0 | – |"
+    ]
+    assert nothing_tuned(stages).startswith("|  | Epochs | UCL | EWC | UCL in the paper |")
 
 
 def test_what_ucl_learns_and_keeps_is_reckoned_from_a_random_policy(tmp_path: Path) -> None:
