@@ -12,7 +12,8 @@ from uclearn.storage.records import find_runs
 def test_resume_goes_on_with_what_is_open(uclearn: Uclearn) -> None:
     run_small(uclearn, "--quiet")
     assert (
-        "1 runs in runs are complete; there is nothing to resume." in uclearn("resume", "runs").out
+        "Every run in runs is complete; there is nothing to resume."
+        in uclearn("resume", "runs").out
     )
     (folder,) = find_runs(Path("runs"))
     before = json.loads((folder / "summary.json").read_text())

@@ -118,7 +118,8 @@ def _print(rows: list[dict[str, Any]], folder: Path) -> None:
         for row in rows
     )
     columns = ("benchmark", "method", "seed", "accuracy", "forgetting", "seconds", "notes")
-    print_table(columns, cells, title=f"{len(rows)} runs in {folder}")
+    runs = "1 run" if len(rows) == 1 else f"{len(rows)} runs"
+    print_table(columns, cells, title=f"{runs} in {folder}")
 
 
 def _percent(value: float | None) -> str:
@@ -145,7 +146,7 @@ def resume(
     if not found and not damaged:
         raise DataError(f"There is no run at or below {folder}. Check the path.")
     if not open_runs and launch.mode == "live":
-        typer.echo(f"{len(found)} runs in {folder} are complete; there is nothing to resume.")
+        typer.echo(f"Every run in {folder} is complete; there is nothing to resume.")
     programs = [run for run in open_runs if "program" in run.config]
     for run in programs:
         typer.echo(
