@@ -164,7 +164,7 @@ class EWC(AnchoredMethod):
         generator, ranks = torch.Generator(), present()
         for count, outputs in enumerate(forward_passes(self.model, task, None)):
             generator.manual_seed(int(self.tasks_done) << 32 | ranks.rank + count * ranks.size)
-            yield surprise(outputs, task.chooses, generator)
+            yield surprise(outputs, "classes" if task.chooses else "numbers", generator)
 
     @torch.no_grad()
     def _merge(self, new: Sequence[Tensor]) -> None:

@@ -16,7 +16,7 @@ from uclearn.methods.contract import Method
 from uclearn.methods.ewc import EWC
 from uclearn.methods.mas import MAS
 from uclearn.methods.parts.anchors import AnchoredMethod
-from uclearn.methods.parts.surprise import surprise
+from uclearn.methods.parts.surprise import Kind, surprise
 from uclearn.methods.rwalk import RWalk
 from uclearn.methods.si import SI
 from uclearn.networks import mlp
@@ -130,15 +130,24 @@ def test_a_word_other_than_auto_is_refused() -> None:
         EWC(nn.Linear(2, 1), strength="strong")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("classes", [True, False])
-def test_the_surprise_has_the_true_fisher_as_its_mean_square(classes: bool) -> None:
-    """diag(p) - p p^T of logits, 2 I of numbers."""
-    outputs = torch.tensor([[2.0, 0.0, -1.0]]).repeat(200_000, 1).requires_grad_()
+@pytest.mark.parametrize("kind", ["classes", "labels", "numbers"])
+@pytest.mark.parametrize("own", [True, False], ids=["signs of its own", "drawn"])
+def test_the_surprise_has_the_true_fisher_as_its_mean_square(kind: Kind, own: bool) -> None:
+    """diag(p) - p p^T of logits, diag(p (1 - p)) / 3 of the mean over three labels, 2 I of
+    numbers. Signs of their own are as good as drawn ones: outputs that differ by little have
+    others."""
     draw = torch.Generator().manual_seed(0)
-    (v,) = torch.autograd.grad(surprise(outputs, classes, draw).sum(), outputs)
-    p = outputs[0].detach().softmax(0)
-    expected = torch.diag(p) - torch.outer(p, p) if classes else 2 * torch.eye(3)
-    torch.testing.assert_close(v.T @ v / len(v), expected, atol=0.01, rtol=0)
+    outputs = torch.tensor([[2.0, 0.0, -1.0]]).repeat(200_000, 1)
+    outputs = (outputs + 0.1 * torch.randn(outputs.shape, generator=draw)).requires_grad_()
+    told = surprise(outputs, kind, None if own else draw)
+    (v,) = torch.autograd.grad(told.sum(), outputs)
+    p, q = outputs.detach().softmax(1), outputs.detach().sigmoid()
+    expected = {
+        "classes": torch.diag(p.mean(0)) - p.T @ p / len(p),
+        "labels": torch.diag((q * (1 - q)).mean(0)) / 3,
+        "numbers": 2 * torch.eye(3),
+    }[kind]
+    torch.testing.assert_close(v.T @ v / len(v), expected, atol=0.03, rtol=0)
 
 
 def test_the_true_fisher_asks_no_labels_and_the_empirical_one_does() -> None:

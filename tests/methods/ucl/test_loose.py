@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from uclearn import UCL
 from uclearn.methods.ucl.looking import look
 from uclearn.methods.ucl.loose import LooseAnchor, as_rows
-from uclearn.methods.ucl.pretrained import by_chance, of_choices
+from uclearn.methods.ucl.pretrained import by_chance, of_answers
 
 
 class Recurrent(nn.Module):
@@ -102,7 +102,7 @@ def test_a_row_is_held_by_what_hangs_on_it_as_a_node_would_be() -> None:
     method = learned()
     _, anchor = loose(method)
     passes = [lambda: [method.model(X[:2])], lambda: [method.model(X[2:])]]
-    again = method._memory.look(method.model, passes, surprise=of_choices)
+    again = method._memory.look(method.model, passes, surprise=of_answers("classes"))
     rows, columns = again.rows[1]
     gained = 100 * 6 * rows[0] / 11  # caution, batch, curvature of one of 11 numbers
     torch.testing.assert_close(gained_by(anchor)[0], gained, rtol=1e-3, atol=1e-6)

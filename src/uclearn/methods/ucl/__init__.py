@@ -50,14 +50,15 @@ from uclearn.methods.ucl.batch_norm import (
 from uclearn.methods.ucl.choice import NoticedChoice
 from uclearn.methods.ucl.coverage import Coverage, follow, followed
 from uclearn.methods.ucl.heads import OldHeads
-from uclearn.methods.ucl.looking import Answers, Look
+from uclearn.methods.ucl.looking import Answers, Look, Surprise
 from uclearn.methods.ucl.memory import Hold, Memory
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.pretrained import (
     answers_to,
     as_told,
     by_chance,
-    of_choices,
+    of_answers,
+    of_mean_squares,
     passes_over,
     told_by,
 )
@@ -360,16 +361,14 @@ class UCL(DrawsWeights):
     # -- inside ----------------------------------------------------------------------------
 
     def _look(self, task: Task | None, losses: Losses | None, inputs: Inputs) -> Look:
-        """What each layer is given in the task that ends and, if it is one of classes or of
-        actions, how much hangs on each node."""
+        """What each layer is given in the task that ends, and how much hangs on each node."""
         if self.hold != "outputs":
             return Look()
         calls = self._calls(task, inputs)
-        chooses = self._choice.chooses is not False if task is None else task.chooses
         if task is not None and task.acts and losses is not None and self.batch_examples:
             looked = self._memory.look(self.model, told_by(losses), as_told)
-        elif chooses and self.batch_examples:
-            looked = self._memory.look(self.model, answers_to(calls), of_choices)
+        elif self.batch_examples:
+            looked = self._memory.look(self.model, answers_to(calls), self._surprise(task))
         else:
             looked = self._memory.look(self.model, calls, None)
         if not looked.batch_size > 0 and not any(bool(n > 0) for n, *_ in looked.sums):
@@ -379,6 +378,15 @@ class UCL(DrawsWeights):
                 "batches of the task's inputs, `method.end_task(inputs=[x1, x2, ...])`."
             )
         return looked
+
+    def _surprise(self, task: Task | None) -> Surprise:
+        """By what a task says of its answers, or else by what was noticed of them."""
+        noticed = self._choice.kind
+        if task is None:
+            return of_mean_squares if noticed == "numbers" else of_answers(noticed or "classes")
+        if task.chooses:
+            return of_answers("classes")
+        return of_answers("labels" if noticed == "labels" else "numbers")
 
     def _calls(self, task: Task | None, inputs: Inputs) -> Iterator[Any]:
         head = int(self.tasks_done) if task is None else task.index

@@ -9,7 +9,7 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.pretrained import strengths_by
-from uclearn.methods.ucl.rules import MOST, MOST_OF_ACTIONS, evidence, gain, share_of_measured
+from uclearn.methods.ucl.rules import evidence, gain, most_gained, share_of_measured
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
 from uclearn.penalties import Moved, OutputHold, half_product
@@ -43,8 +43,7 @@ class OutputAnchor(GaussianAnchor):
         counted = curvature * share_of_measured(self.layer)
         measured = strengths_by(counted, float(self.initial), beta, batch_size).square() - 1
         strength = (
-            self.strength().square().clamp_min(1)
-            + gain(measured, MOST_OF_ACTIONS if acted else MOST)
+            self.strength().square().clamp_min(1) + gain(measured, most_gained(self.layer, acted))
         ).sqrt()
         sigma = self.initial / strength
         rho = sigma + torch.log(-torch.expm1(-sigma))

@@ -3,6 +3,7 @@ of a network that knew something before it was given to UCL, and of one whose ta
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -11,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from uclearn.methods.contract import Inputs, Losses
-from uclearn.methods.parts.surprise import surprise
+from uclearn.methods.parts.surprise import Kind, surprise
 from uclearn.methods.ucl.looking import Answers, Surprise
 from uclearn.methods.ucl.seen import RecentCalls, sample
 from uclearn.networks import MultiHead, answer, call
@@ -51,24 +52,30 @@ def _answers(model: nn.Module, inputs: Any, as_called: Any = None) -> Sequence[T
 
 
 def answers_to(calls: Iterable[Callable[[], Any]]) -> Iterator[Answers]:
-    """The same forward passes, with what the model answers where that is a choice among classes."""
+    """The same forward passes, with what the model answers."""
     for one in calls:
-        yield partial(_choice, one)
+        yield partial(_answer, one)
 
 
-def _choice(one: Callable[[], Any]) -> Sequence[Tensor]:
+def _answer(one: Callable[[], Any]) -> Sequence[Tensor]:
     found = answer(one())
     return [found if found.dim() > 1 else found.unsqueeze(1)]  # one class alone is no choice
 
 
 def by_chance(classes: bool) -> Surprise:
     """The surprise of logits or of numbers, with signs that are drawn."""
-    return partial(surprise, classes=classes, generator=torch.Generator().manual_seed(0))
+    kind: Kind = "classes" if classes else "numbers"
+    return partial(surprise, kind=kind, generator=torch.Generator().manual_seed(0))
 
 
-def of_choices(logits: Tensor) -> Tensor:
+def of_answers(kind: Kind) -> Surprise:
     """Their surprise, with signs that follow from them: any number of processes finds the same."""
-    return surprise(logits, classes=True, generator=None)
+    return partial(surprise, kind=kind, generator=None)
+
+
+def of_mean_squares(numbers: Tensor) -> Tensor:
+    """The same of numbers, where a loop takes the mean over those of an example, as torch does."""
+    return surprise(numbers, "numbers", generator=None) / math.sqrt(numbers[0].numel())
 
 
 def told_by(losses: Losses) -> Iterator[Answers]:

@@ -141,14 +141,26 @@ def share_of_measured(layer: GaussianLayer) -> float:
     return MEASURED if layer.weight.dim() <= 2 else MEASURED_OF_PLACES
 
 
-def gain(measured: Tensor, most: float = MOST) -> Tensor:
+def most_gained(layer: GaussianLayer, acted: bool) -> float:
+    """In squared strength, by the nodes of a layer on average, when a task ends.
+
+    >>> from uclearn.gaussian.layers import GaussianConv2d, GaussianLinear
+    >>> most_gained(GaussianLinear(4, 2), False), most_gained(GaussianConv2d(4, 2, 3), False)
+    (inf, 10.0)
+    """
+    if acted:
+        return MOST_OF_ACTIONS
+    return MOST if layer.weight.dim() > 2 else math.inf
+
+
+def gain(measured: Tensor, most: float) -> Tensor:
     """(nodes,) in squared strength, of a layer's measured ones: at most `most` on average.
 
     >>> import torch
-    >>> gain(torch.tensor([2.0, 3.0])), gain(torch.tensor([10.0, 40.0])).round()
+    >>> gain(torch.tensor([2.0, 3.0]), 10), gain(torch.tensor([10.0, 40.0]), 10).round()
     (tensor([2., 3.]), tensor([ 4., 16.]))
     """
-    return measured * (most / measured.mean().clamp_min(most))
+    return measured * (most / measured.mean()).clamp_max(1)
 
 
 def evidence(strength: Tensor) -> Tensor:
