@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable
 from functools import partial
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -93,6 +94,28 @@ def test_a_single_answer_is_a_label_or_a_number(shape: tuple[int, ...]) -> None:
         for k in range(4):
             loss(net(torch.randn(1, 4)), torch.full((1, *shape), float(k % 2))).backward()
         assert noticed.kind == kind
+
+
+@pytest.mark.parametrize("nested", [True, False], ids=["nested", "a loss"])
+def test_of_answers_that_nobody_understands_nothing_is_measured(nested: bool) -> None:
+    class Odd(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(4, 5)
+
+        def forward(self, x: Tensor) -> Any:
+            said = self.inner(x)
+            return {"found": {"boxes": said}} if nested else said.square().mean()
+
+    ours = UCL(Odd(), torch.zeros(1, 4), lr_sigma=1e-9)
+    optimizer = torch.optim.Adam(ours.parameter_groups(lr=1e-2))
+    said = ours.model(torch.randn(16, 4))
+    loss = said["found"]["boxes"].square().mean() if nested else said
+    (loss + ours.penalty(batch_size=16)).backward()
+    optimizer.step()
+    ours.end_task()
+    for strength in ours.strengths().values():
+        torch.testing.assert_close(strength, torch.ones_like(strength))
 
 
 def test_words_of_a_text_are_choices_behind_logits() -> None:

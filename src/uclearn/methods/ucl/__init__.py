@@ -367,7 +367,7 @@ class UCL(DrawsWeights):
         calls = self._calls(task, inputs)
         if task is not None and task.acts and losses is not None and self.batch_examples:
             looked = self._memory.look(self.model, told_by(losses), as_told)
-        elif self.batch_examples:
+        elif self.batch_examples and self._choice.understands:
             looked = self._memory.look(self.model, answers_to(calls), self._surprise(task))
         else:
             looked = self._memory.look(self.model, calls, None)

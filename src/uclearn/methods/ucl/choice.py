@@ -49,6 +49,8 @@ class NoticedChoice:
 
     def __init__(self) -> None:
         self._heard: list[_Heard] = []
+        self.understands = True
+        """What the model puts out has answers in it, as far as is known."""
 
     @property
     def kind(self) -> Kind | None:
@@ -89,9 +91,11 @@ class NoticedChoice:
             return
         try:
             shown, classes = as_put_out(output)
-        except TaskError:  # it answers nothing that could be looked at
+        except TaskError:
+            self.understands = False
             return
-        if shown.dim() > 0 and shown.requires_grad:
+        self.understands = shown.dim() > 0  # and no loss
+        if self.understands and shown.requires_grad:
             shown.register_hook(partial(self._add, min(classes, shown.dim()), shown.detach()))
 
     def _add(self, classes: int, shown: Tensor, gradient: Tensor) -> None:

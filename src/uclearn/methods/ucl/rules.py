@@ -29,9 +29,9 @@ eq. (4). A Bayesian who trusts the picture would take CAUTION = 1. It is a pictu
 neighbourhood only, hence more. Where all that could be looked at of a pretrained network are inputs
 of the first new task, it is 1 (GUESSED), or nothing new could be learned from them.
 
-In a short task sigma has no time to come to rest. So when a task of classes ends, the curvature is
-measured as well, by the network's own answers to what it was given (`pretrained.py`), and a node
-gains at least a share of what the balance would give it:
+In a short task sigma has no time to come to rest. So when a task ends, the curvature is measured as
+well, by the network's own answers to what it was given (`pretrained.py`), and a node gains at least
+a share of what the balance would give it:
 
     s_i^2 >= s_i'^2 + MEASURED sigma_init^2 B H_i / (2 beta)
 
@@ -48,7 +48,7 @@ a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF
 
 The picture is of the near neighbourhood, and the loss levels off beyond it. In the first
 convolutions of natural images, where everything hangs on a few directions, it would stiffen a layer
-a hundredfold with every task. So the nodes of a layer gain at most MOST on average in a task.
+a hundredfold with every task. So the nodes of a convolution gain at most MOST on average in a task.
 
 Strengths add up from task to task. But the more is held, the less moves, and the better the picture
 holds for what does: of t tasks it needs less caution than of one.
@@ -90,9 +90,9 @@ MEASURED = 0.3
 MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
 MOST = 10.0
-"""What the nodes of a layer gain in squared strength by one measurement, on average."""
+"""What the nodes of a convolution gain in squared strength by one measurement, on average."""
 MOST_OF_ACTIONS = 1.0
-"""The same where a task was learned by acting."""
+"""What those of any layer gain where a task was learned by acting."""
 ALONE = 1.0
 """In place of MEASURED, for parameters that have no sigma to be certain by."""
 NOISE = 0.003
