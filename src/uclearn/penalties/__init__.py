@@ -7,7 +7,14 @@ Each of the others comes in a second form that only adds its closed-form gradien
 
 from uclearn.penalties.closed_form import known_gradient
 from uclearn.penalties.kl import add_kl_gradients, kl, kl_and_gradients
-from uclearn.penalties.outputs import Given, Moved, OutputHold, half_product, output_drift
+from uclearn.penalties.outputs import (
+    Given,
+    Moved,
+    OutputHold,
+    half_product,
+    output_drift,
+    steepest,
+)
 from uclearn.penalties.quadratic import (
     add_quadratic_gradient,
     quadratic,
@@ -47,4 +54,5 @@ __all__ = [
     "spread",
     "spread_and_gradient",
     "spread_gradient",
+    "steepest",
 ]

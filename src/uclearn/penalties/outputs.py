@@ -24,6 +24,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+_ITERATIONS = 20
+
 
 class Given(NamedTuple):
     """What a layer was given in earlier tasks: how it is distributed, as far as is kept."""
@@ -35,6 +37,25 @@ class Given(NamedTuple):
     zeros; or (1, inputs), of inputs that do not covary (words of an embedding)."""
     one: Tensor
     """(): what a bias is given; 1, unless inputs are measured in units of their own."""
+
+
+def steepest(given: Given) -> float:
+    """The largest eigenvalue of E[x x^T], with a bias among the inputs, or a little more: those of
+    the mean's part and of the covariance added. The latter by power iteration.
+
+    >>> covariance = torch.tensor([[[[4.0, 0.0], [0.0, 1.0]]]])
+    >>> round(steepest(Given(torch.tensor([[1.0, 1.0]]), covariance, torch.tensor(1.0))), 3)
+    7.0
+    """
+    if given.covariance.dim() == 2:
+        return float(given.covariance.max())
+    along = given.covariance.diagonal(dim1=-2, dim2=-1).clamp_min(0).unsqueeze(-1)
+    tiny = torch.finfo(along.dtype).tiny
+    for _ in range(_ITERATIONS):
+        length = along.norm(dim=-2, keepdim=True).clamp_min(tiny)
+        along = given.covariance @ (along / length)
+    largest = along.norm(dim=-2).max()
+    return float(given.mean.square().sum(-1).max() + given.one**2 + largest)
 
 
 class Moved(NamedTuple):

@@ -244,5 +244,7 @@ def test_who_has_learned_to_be_more_certain_stays_so() -> None:
     for held in method.held:
         assert isinstance(held, OutputAnchor)
         held.layer.rho.data.fill_(-12.0)
-        held.be_as_certain_as_measured(torch.ones_like(held.sigma), method.beta, 16, acted=False)
+        held.be_as_certain_as_measured(
+            torch.ones_like(held.sigma), method.beta, 16, acted=False, lr=None
+        )
         assert bool((held.layer.rho == -12).all())

@@ -199,6 +199,7 @@ class UCL(DrawsWeights):
         self.upper_freeze, self.freeze, self.inflate = upper_freeze, freeze, inflate
         self.silence_idle, self.pretrained = silence_idle, pretrained
         self.closed_form = closed_form
+        self._lr: float | None = None
 
         self._found = found = survey(self.model, plain, strict=False, loose=loose)
         self.topology = topology
@@ -248,6 +249,7 @@ class UCL(DrawsWeights):
         Weight decay, where an optimiser has it, is for the means: a decaying rho would drive
         every sigma towards softplus(0) = 0.69.
         """
+        self._lr = float(lr)
         rhos = (rho for layer in self._layers.values() for rho in (layer.rho, layer.rho_bias))
         spreads = (rho for rho in rhos if rho is not None)
         lr_sigma = self.lr_sigma
@@ -308,10 +310,16 @@ class UCL(DrawsWeights):
         looked = self._look(task, losses, inputs)
         self.statistics.settle(self.model, task, inputs)
         self._follow(self._calls(task, inputs), looked)
-        if looked.batch_size > 0:
-            acted, size = task is not None and task.acts, int(self.batch_examples)
-            self._memory.be_as_certain_as_measured(looked, self.beta, size, acted)
         self._memory.see(looked)
+        if looked.batch_size > 0:
+            self._memory.be_as_certain_as_measured(
+                looked,
+                self.beta,
+                int(self.batch_examples),
+                acted=task is not None and task.acts,
+                lr=self._lr,
+                share=share_of_sum(int(self.tasks_done) + 1),
+            )
         if self.silence_idle:
             for held in self._memory.outputs():
                 held.silence_idle()

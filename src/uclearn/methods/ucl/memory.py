@@ -86,12 +86,22 @@ class Memory:
             held.seen.add_task(sums)
 
     def be_as_certain_as_measured(
-        self, looked: Look, beta: float, batch_size: int, acted: bool
+        self,
+        looked: Look,
+        beta: float,
+        batch_size: int,
+        *,
+        acted: bool,
+        lr: float | None,
+        share: float,
     ) -> None:
         """Nodes and rows on which much hangs in a task that was learned become certain, even if
-        sigma had no time for it; in one that was learned by acting, no others."""
+        sigma had no time for it; in one that was learned by acting, no others. To be said once the
+        task was seen."""
         for held, curvature in zip(self.outputs(), looked.curvature, strict=True):
-            held.be_as_certain_as_measured(curvature, beta, batch_size, acted)
+            held.be_as_certain_as_measured(
+                curvature, beta, batch_size, acted=acted, lr=lr, share=share
+            )
         self._gain(looked, ALONE * batch_size, beta)
 
     def be_as_certain(self, looked: Look, beta: float, share: float) -> None:

@@ -9,10 +9,16 @@ from uclearn.gaussian import GaussianLayer
 from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.pretrained import strengths_by
-from uclearn.methods.ucl.rules import evidence, gain, most_gained, share_of_measured
+from uclearn.methods.ucl.rules import (
+    evidence,
+    gain,
+    most_gained,
+    most_held,
+    share_of_measured,
+)
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
-from uclearn.penalties import Moved, OutputHold, half_product
+from uclearn.penalties import Moved, OutputHold, half_product, steepest
 
 
 class OutputAnchor(GaussianAnchor):
@@ -29,7 +35,14 @@ class OutputAnchor(GaussianAnchor):
 
     @torch.no_grad()
     def be_as_certain_as_measured(
-        self, curvature: Tensor, beta: float, batch_size: int, acted: bool
+        self,
+        curvature: Tensor,
+        beta: float,
+        batch_size: int,
+        *,
+        acted: bool,
+        lr: float | None,
+        share: float = 1.0,
     ) -> None:
         """Nodes gain in strength, since the previous task, what the curvature of this one warrants;
         those that have learned to be more certain than that stay so, unless by acting.
@@ -39,13 +52,18 @@ class OutputAnchor(GaussianAnchor):
             beta: weight of eq. (6).
             batch_size: that the task was learned with.
             acted: whether it was learned by acting.
+            lr: of the means.
+            share: of what all tasks hold together, what is held.
         """
         counted = curvature * share_of_measured(self.layer)
         measured = strengths_by(counted, float(self.initial), beta, batch_size).square() - 1
-        strength = (
-            self.strength().square().clamp_min(1) + gain(measured, most_gained(self.layer, acted))
-        ).sqrt()
-        sigma = self.initial / strength
+        before = self.strength().square().clamp_min(1)
+        squared = before + gain(measured, most_gained(self.layer, acted))
+        given = self.seen.given()
+        if given is not None and self.layer.weight.dim() <= 2:
+            most = most_held(steepest(given) * self.even * share, batch_size, lr)
+            squared = squared.clamp_max(most).maximum(before)
+        sigma = self.initial / squared.sqrt()
         rho = sigma + torch.log(-torch.expm1(-sigma))
         known = self.layer.rho.data
         known.copy_(rho if acted else torch.minimum(known, rho))

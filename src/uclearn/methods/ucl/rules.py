@@ -50,6 +50,15 @@ The picture is of the near neighbourhood, and the loss levels off beyond it. In 
 convolutions of natural images, where everything hangs on a few directions, it would stiffen a layer
 a hundredfold with every task. So the nodes of a convolution gain at most MOST on average in a task.
 
+A pull that is too stiff for the optimiser's steps would throw weights about: a plain gradient step
+of lr overshoots where lr times the curvature of eq. (4) is over 2. So of what is measured in other
+layers, all counts up to
+
+    s_i^2 - 1 <= STABLE B / (lr lambda),   lambda the largest eigenvalue of what the layer was given
+
+A node that is held so firmly hardly moves in a step anyway. Of Adam, whose lr is small, it is no
+bound in practice; where nobody said lr, it is taken to be LR.
+
 Strengths add up from task to task. But the more is held, the less moves, and the better the picture
 holds for what does: of t tasks it needs less caution than of one.
 
@@ -93,6 +102,8 @@ MOST = 10.0
 """What the nodes of a convolution gain in squared strength by one measurement, on average."""
 MOST_OF_ACTIONS = 1.0
 """What those of any layer gain where a task was learned by acting."""
+STABLE = 0.5
+LR = 0.1
 ALONE = 1.0
 """In place of MEASURED, for parameters that have no sigma to be certain by."""
 NOISE = 0.003
@@ -151,6 +162,17 @@ def most_gained(layer: GaussianLayer, acted: bool) -> float:
     if acted:
         return MOST_OF_ACTIONS
     return MOST if layer.weight.dim() > 2 else math.inf
+
+
+def most_held(steepness: float, batch_size: int, lr: float | None) -> float:
+    """Squared strength by which a node is held at most, from the largest eigenvalue of what its
+    layer was given, times what its eq. (4) is multiplied by.
+
+    >>> most_held(8.0, batch_size=64, lr=0.1), most_held(8.0, batch_size=64, lr=None)
+    (41.0, 41.0)
+    """
+    rate = LR if lr is None else lr
+    return 1 + STABLE * batch_size / max(rate * steepness, 1e-12)
 
 
 def gain(measured: Tensor, most: float) -> Tensor:
