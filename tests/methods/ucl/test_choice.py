@@ -149,6 +149,7 @@ def test_what_was_noticed_is_measured(kind: str) -> None:
     slopes = vmap(jacrev(partial(functional_call, means)), (None, 0))(
         dict(means.named_parameters()), x
     )
+    ours.parameter_groups(lr=1e-9)  # whose steps would bear any strength
     ours.end_task(inputs=x.split(500))
     for held, name in zip(ours._memory.outputs(), ("0.weight", "2.weight"), strict=True):
         curvature = (information[..., None] * slopes[name].square().sum(-1)).sum(1).mean(0) / 3
@@ -162,6 +163,7 @@ def test_a_task_of_numbers_is_measured_by_the_sum_of_their_squares_as_its_loss_i
     for task in (None, Task("numbers", 0, Data(x, torch.zeros(64, 3)))):
         ours = method()
         steps(ours, NUMBERS["squared error"])
+        ours.parameter_groups(lr=1e-9)  # whose steps would bear any strength
         ours.end_task(task, inputs=[x])
         gained.append(torch.cat([s.square() - 1 for s in ours.strengths().values()]))
     torch.testing.assert_close(gained[1], 3 * gained[0], rtol=1e-3, atol=1e-3)

@@ -141,3 +141,41 @@ def test_wrappers_pass_the_steps_on() -> None:
     wrapped = WithReplay(inner, size=4)
     wrapped.task_steps = 20
     assert inner.task_steps == wrapped.task_steps == 20
+
+
+def steepest_of_the_penalty(method: UCL, batch_size: int) -> float:
+    """The largest eigenvalue of its second derivative by the means, from gradients alone: it is
+    quadratic in how far they have moved, so that powers of it find the steepest way."""
+    means = [p for n, p in method.model.named_parameters() if "rho" not in n]
+    kept = [p.detach().clone() for p in means]
+    way = [
+        torch.randn(p.shape, generator=torch.Generator().manual_seed(k))
+        for k, p in enumerate(means)
+    ]
+    length = 0.0
+    for _ in range(200):
+        length = math.sqrt(sum(float(w.square().sum()) for w in way))
+        for parameter, anchor, w in zip(means, kept, way, strict=True):
+            parameter.data.copy_(anchor + w / length)
+        way = list(torch.autograd.grad(method.penalty(batch_size=batch_size), means))
+    for parameter, anchor in zip(means, kept, strict=True):
+        parameter.data.copy_(anchor)
+    return math.sqrt(sum(float(w.square().sum()) for w in way))
+
+
+@pytest.mark.parametrize("tasks", [1, 5])
+def test_plain_gradient_steps_bear_what_is_held(tasks: int) -> None:
+    """lr times the curvature of the penalty stays below 2, with however much to hold; where steps
+    are said to be tiny it is far above."""
+    found = {}
+    for lr in (0.5, 1e-9):
+        method = UCL(network(3.0), X, lr_sigma=1e-9)
+        for _ in range(tasks):
+            method.parameter_groups(lr=lr)
+            a_task(method, steps=1)
+        found[lr] = 0.5 * steepest_of_the_penalty(method, batch_size=8)
+    assert 0.05 < found[0.5] < 2
+    assert found[1e-9] > 4
+    unsaid = UCL(network(3.0), X, lr_sigma=1e-9)
+    a_task(unsaid, steps=1)
+    assert rules.LR * steepest_of_the_penalty(unsaid, batch_size=8) < 2
