@@ -263,10 +263,9 @@ def _sums(stages: Stages, *sequences: str) -> list[Panel]:
             said = f"{group.label}: {end:.2f} ({len(runs)} seed{'s' * (len(runs) > 1)})"
             lines.append(_mean_line(style, runs[0].steps, courses, said))
             borders = runs[0].boundaries()[:-1]
-        said = "0: a random policy; 1: a fresh network alone" if alone else "The paper’s way"
-        below = [said] if alone else [said, "0, 1: EWC’s least and most"]
+        said = "0: a random policy; 1: a fresh network alone" if alone else f"By {scale.name}"
         panels.append(
-            Panel(title, lines, percent=False, borders=borders, x_title="steps", said=below)
+            Panel(title, lines, percent=False, borders=borders, x_title="steps", said=[said])
         )
     return panels
 

@@ -126,12 +126,13 @@ def acting(folder: Path) -> str:
         shown = (f"{learned:.0f} → {end:.0f}" for learned, end in both)
         rows.append([f"{group.label} ({seeds})", *shown])
     nothing = groups[0][1][0].random
-    shares = list(zip(found["ucl"], found["finetuning"], nothing, strict=True))
-    learned = (_share(ucl[0], plain[0], zero) for ucl, plain, zero in shares)
-    kept = (_share(ucl[1], ucl[0], zero) for ucl, _, zero in shares)
     rows.append(["Random policy", *(f"{zero:.0f}" for zero in nothing)])
-    rows.append(["UCL learns, of what fine-tuning learns, %", *learned])
-    rows.append(["UCL keeps, of what it learned, %", *kept])
+    if {"ucl", "finetuning"} <= found.keys():
+        shares = list(zip(found["ucl"], found["finetuning"], nothing, strict=True))
+        learned = (_share(ucl[0], plain[0], zero) for ucl, plain, zero in shares)
+        kept = (_share(ucl[1], ucl[0], zero) for ucl, _, zero in shares)
+        rows.append(["UCL learns, of what fine-tuning learns, %", *learned])
+        rows.append(["UCL keeps, of what it learned, %", *kept])
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]])
 

@@ -11,7 +11,7 @@ from xml.etree.ElementTree import fromstring
 
 import pytest
 
-from benchmarks import architectures, pretrained, robust
+from benchmarks import architectures, pretrained, robust, sensors
 from benchmarks.findings import nothing_tuned
 from benchmarks.idle_nodes import PAGE as FINDINGS
 from benchmarks.idle_nodes import RECORDS as IDLE_NODES
@@ -37,7 +37,12 @@ from uclearn.runs.config import Configuration, read_config
 from uclearn.runs.resolve import resolve
 from uclearn.storage.records import find_runs, read_summary
 
-RULES = {"robust": robust, "pretrained": pretrained, "architectures": architectures}
+RULES = {
+    "robust": robust,
+    "pretrained": pretrained,
+    "architectures": architectures,
+    "sensors": sensors,
+}
 
 
 def test_every_folder_of_results_is_a_stage() -> None:

@@ -131,9 +131,9 @@ def _rewards(title: str, comparison: Comparison) -> Iterator[Line]:
     """The sum of rewards of each method, by the fresh networks' scale if there is one."""
     if not any(runs for _, runs in rewards_by_group(comparison)):
         return
-    alone = alone_of(comparison)
-    sums = final_rewards(comparison, alone or papers_of(comparison))
-    scale = f"fresh networks alone: {comparison.tasks}" if alone else "the paper’s way"
+    alone, papers = alone_of(comparison), papers_of(comparison)
+    sums = final_rewards(comparison, alone or papers)
+    scale = f"fresh networks alone: {comparison.tasks}" if alone else papers.name
     cells = []
     for method in AT_A_GLANCE:
         own = [found for group, found in sums if group.method == method and found is not None]

@@ -89,6 +89,8 @@ class Yardstick:
 
     ranges: Sequence[Reached]
     words: str
+    name: str = "the paper’s way"
+    """In short; not of the fresh networks' scale."""
 
 
 def alone_yardstick(names: Sequence[str], references: Sequence[Rewards]) -> Yardstick | None:
@@ -134,7 +136,7 @@ def papers_yardstick(runs_by_method: Mapping[str, Sequence[Rewards]]) -> Yardsti
             "this project's own reproduction.",
         )
     words = "EWC was not run: 0 and 1 are the least and the most that any of these runs reached."
-    return Yardstick(ranges(every), words)
+    return Yardstick(ranges(every), words, "the range of these runs")
 
 
 def reference_ranges(folder: Path) -> dict[str, Reached]:
