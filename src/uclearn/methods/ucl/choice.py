@@ -101,7 +101,7 @@ class NoticedChoice:
     def _add(self, classes: int, shown: Tensor, gradient: Tensor) -> None:
         if gradient.dim() == classes:  # one number for each example
             gradient, shown = gradient.unsqueeze(-1), shown.unsqueeze(-1)
-        chances, slopes = shown.double().sigmoid(), gradient.double()
+        chances, slopes = shown.float().sigmoid(), gradient.float()  # not every device has doubles
         tells = (chances * (1 - chances) > _SURE) & (slopes != 0)
         units = slopes / (chances - (slopes < 0).to(chances)) * len(gradient)
         ends = [
