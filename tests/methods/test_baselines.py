@@ -12,7 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from tests.methods.small_tasks import accuracy, adam, learn, mlp, permuted_digits
-from uclearn.errors import TaskError
+from uclearn.errors import SettingError, TaskError
 from uclearn.methods.baselines import FineTuning, Joint
 from uclearn.methods.contract import Method
 from uclearn.networks import MultiHead, run
@@ -101,6 +101,21 @@ def test_no_data_are_in_the_state_and_beginning_again_brings_them_back() -> None
     assert list(method.state_dict()) == ["model.weight", "model.bias"]
     again = method.begin_task(tasks[0])  # an earlier task once more: only what had come by then
     assert len(again.train) == 4
+
+
+def test_at_once_there_is_nothing_to_train_on_until_the_last_task_brings_all() -> None:
+    waiting, eager = Joint(nn.Linear(3, 2), once=True, tasks=3), Joint(nn.Linear(3, 2))
+    tasks = [some_task(index, examples, valid=2) for index, examples in enumerate((4, 1, 3))]
+    begun = [waiting.begin_task(task) for task in tasks]
+    assert [len(task.train) for task in begun] == [0, 0, 8]
+    for task in tasks:
+        expected = eager.begin_task(task)
+    assert torch.equal(whole(begun[-1]).inputs, whole(expected).inputs)
+
+
+def test_at_once_without_a_number_of_tasks_is_refused() -> None:
+    with pytest.raises(SettingError, match="`tasks` must be given with `once`, got None"):
+        Joint(nn.Linear(3, 2), once=True)
 
 
 def test_missing_earlier_tasks_are_refused() -> None:

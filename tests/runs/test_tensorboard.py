@@ -18,6 +18,7 @@ def runs(tmp_path: Path) -> Path:
         run.append("evaluation", {"task": 0, "scores": [0.5, None]})
         run.append("epoch", {"task": 1, "epoch": 0, "loss": 0.25})
         run.append("evaluation", {"task": 1, "scores": [0.25, 0.75]})
+        run.append("evaluation", {"task": 2, "scores": [None, None]})  # joint training that waits
     return tmp_path / "runs"
 
 

@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import textwrap
+from dataclasses import replace
+from math import isnan
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +17,13 @@ import torch
 
 from tests.training.small import NAMES, small_method, small_plan, small_tasks
 from uclearn.errors import CheckpointError, TaskError
+from uclearn.methods.contract import Method
+from uclearn.methods.registry import build
+from uclearn.networks import mlp
 from uclearn.storage.checkpoint import CHECKPOINT_NAME
 from uclearn.storage.files import read_jsonl
 from uclearn.storage.recorder import open_run
+from uclearn.tasks import TaskSequence
 from uclearn.training import StoppedError, learn
 
 
@@ -58,6 +64,37 @@ def test_resumed_anywhere_it_ends_the_same(name: str, heads: bool, tmp_path: Pat
     assert repr(outcome.accuracy_matrix) == repr(expected.accuracy_matrix)
     for key, value in calm.state_dict().items():
         assert torch.equal(resumed.state_dict()[key], value), key
+
+
+def test_a_method_that_waits_is_judged_once_it_has_learned(tmp_path: Path) -> None:
+    """Crashes before, at and after the last task change nothing."""
+
+    def waiting() -> Method:
+        settings = {"joint": {"once": True, "tasks": 3}}
+        return build("joint", mlp(2, (8, 8), None, seed=0), torch.zeros(1, 2), settings)
+
+    tasks, plan = small_tasks(), small_plan(epochs=12, patience=None, checkpoint_seconds=0.0)
+    calm = waiting()
+    expected = learn(calm, tasks, plan)
+    *before, last = expected.accuracy_matrix
+    assert all(isnan(score) for row in before for score in row)
+    assert len(before) == 2
+    assert min(last) > 0.9
+    for events in (4, 8, 12):
+        with pytest.raises(CrashError):
+            learn(waiting(), tasks, plan, folder=tmp_path, observer=crash_after(events))
+    resumed = waiting()
+    assert repr(learn(resumed, tasks, plan, folder=tmp_path).accuracy_matrix[-1]) == repr(last)
+    for key, value in calm.state_dict().items():
+        assert torch.equal(resumed.state_dict()[key], value), key
+
+
+def test_a_task_without_examples_is_refused() -> None:
+    first, *others = small_tasks()
+    empty = replace(first, train=first.train.subset(torch.arange(0)))
+    tasks = TaskSequence("one is empty", [empty, *others], heads=True)
+    with pytest.raises(TaskError, match=r"'turn 0' has no examples to train on\. Leave it out"):
+        learn(small_method("ucl"), tasks, small_plan())
 
 
 def test_a_finished_session_is_not_learned_again(tmp_path: Path) -> None:
@@ -132,7 +169,8 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
         import sys
         from pathlib import Path
         from tests.training.small import small_method, small_plan, small_tasks
-        from uclearn.training import StoppedError, learn
+        from uclearn.tasks import TaskSequence
+from uclearn.training import StoppedError, learn
         plan = small_plan(epochs=100_000)
         try:
             learn(small_method("ucl"), small_tasks(), plan, folder=Path(sys.argv[1]),

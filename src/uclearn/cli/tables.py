@@ -8,6 +8,7 @@ from statistics import fmean
 from rich import box
 from rich.table import Table
 
+from uclearn.measures.accuracy import known
 from uclearn.measures.statistics import estimate
 from uclearn.paper.numbers import published
 from uclearn.report.labels import departures
@@ -85,7 +86,7 @@ def _numbers(done: Sequence[Summary]) -> list[str]:
     return [
         spread([s.average_accuracy for s in done if s.average_accuracy is not None]),
         spread([s.forgetting for s in done if s.forgetting is not None]),
-        spread([s.extra["learning_accuracy"] for s in done if "learning_accuracy" in s.extra]),
+        spread(known(s.extra.get("learning_accuracy") for s in done)),
         f"{fmean(s.seconds for s in done):.0f}",
         f"{fmean(memory) / 1e6:.0f}" if memory else "-",
         f"{done[0].parameters_kept:,}",

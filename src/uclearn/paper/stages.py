@@ -57,11 +57,16 @@ def _networks(
         yield Curve(name, method, {"plan.epochs": epochs, **data}, seeds, preset)
 
 
+_AT_ONCE = {"joint.once": True}
+"""After each task anew, joint training would cost more than all other methods together."""
+
+
 def _untuned(name: str, seeds: int, epochs: int | None = None) -> Iterable[Curve]:
     budget = {} if epochs is None else {"plan.epochs": epochs}
     strongest = "hat" if "permuted" in name else "lwf"  # of the rivals on the small sets
     for method in ("ucl", "ewc", strongest, "finetuning"):
         yield Curve(name, method, budget, seeds, "default")
+    yield Curve(name, "joint", {**budget, **_AT_ONCE}, seeds, "default")
 
 
 _FAST = {"plan.epochs": 20, "plan.schedule": "cosine", "plan.patience": None}
@@ -70,9 +75,10 @@ _IN_FEWER_STEPS = {**_FAST, "ucl.lr_sigma": "auto"}
 """For the paper's UCL: sigma goes as far as it would at the paper's length."""
 
 
-def _fast(name: str, methods: Iterable[str], seeds: int) -> Iterable[Curve]:
-    for method in methods:
+def _fast(name: str, seeds: int) -> Iterable[Curve]:
+    for method in ("ucl", "ewc", "si", "finetuning"):
         yield Curve(name, method, {}, seeds, "default")
+    yield Curve(name, "joint", _AT_ONCE, seeds, "default")
 
 
 def _alphabets(split_after_augmentation: bool) -> Iterable[Curve]:
@@ -95,13 +101,11 @@ def _longer(epochs: int) -> Iterable[Curve]:
                 yield Curve(name, method, {"plan.epochs": epochs}, 3, preset)
 
 
-_FIVE = ("ucl", "ewc", "si", "finetuning", "joint")
-
 STAGES: dict[str, Study] = {
     "cifar10-100": Study(
         "Split CIFAR-10/100, nothing tuned",
         (
-            *_fast("split-cifar10-100", _FIVE, 3),
+            *_fast("split-cifar10-100", 3),
             Curve("split-cifar10-100", "ucl", {}, 1),
         ),
         "20 epochs per task and the preset `default`; UCL also once with the paper's settings and "
@@ -110,7 +114,7 @@ STAGES: dict[str, Study] = {
     "cifar100": Study(
         "Split CIFAR-100, nothing tuned",
         (
-            *_fast("split-cifar100", _FIVE, 3),
+            *_fast("split-cifar100", 3),
             Curve("split-cifar100", "ucl", {}, 1),
         ),
         "20 epochs per task and the preset `default`; UCL also once with the paper's settings and "

@@ -39,6 +39,7 @@ _WORDS = {
     ("sampling", "local"): "local",
     ("sampling", "weight"): "per batch",
     ("sigma", "None"): "adaptive σ",
+    ("once", "True"): "all at once",
     ("hold", "outputs"): "outputs held",
     ("hold", "weights"): "weights held",
 }

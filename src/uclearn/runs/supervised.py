@@ -154,8 +154,9 @@ class RunConfig(Configuration):
             return f"task {details['task'] + 1}/{self.task_count()} loss {details['loss']:.3f}"
         if event == "evaluation":
             seen = details["scores"][: details["task"] + 1]
-            learned = f"{details['task'] + 1}/{self.task_count()}"
-            return f"task {learned}, accuracy {sum(seen) / len(seen):.3f}"
+            learned = f"task {details['task'] + 1}/{self.task_count()}"
+            accuracy = sum(seen) / len(seen)
+            return learned if math.isnan(accuracy) else f"{learned}, accuracy {accuracy:.3f}"
         return ""
 
     def make_plan(self, checkpoint_seconds: float = 30.0) -> Plan:

@@ -92,5 +92,5 @@ def _scores(details: Mapping[str, Any]) -> dict[str, float]:
     """Each task's score, and the mean of those learned."""
     named = {f"score/task {place}": score for place, score in enumerate(details["scores"])}
     learned = _known(named, *list(named)[: details["task"] + 1]).values()
-    mean = sum(learned) / max(len(learned), 1)
-    return {"score/mean of learned tasks": mean, **_known(named, *named)}
+    mean = {"score/mean of learned tasks": sum(learned) / len(learned)} if learned else {}
+    return {**mean, **_known(named, *named)}

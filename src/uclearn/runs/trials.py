@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import fmean
 from types import ModuleType
 from typing import Any
 
 from uclearn.errors import SettingError
+from uclearn.measures.accuracy import mean
 from uclearn.runs.config import Configuration
 from uclearn.runs.engines.local import LocalEngine
 from uclearn.runs.grid import GridObserver, Result, run_all
@@ -194,8 +194,9 @@ class Trial:
         for event in read_run(self.maker.folder(config)).events:
             if event["event"] == "evaluation" and event["task"] not in self.reported:
                 self.reported.add(event["task"])
-                seen = event["scores"][: event["task"] + 1]
-                self.trial.report(fmean(seen), step=event["task"])
+                accuracy = mean(event["scores"][: event["task"] + 1])
+                if accuracy is not None:
+                    self.trial.report(accuracy, step=event["task"])
 
 
 def _ignore(config: Configuration, event: str, details: dict[str, Any]) -> None:

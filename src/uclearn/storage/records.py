@@ -41,6 +41,7 @@ ADDED_LATER: dict[str, dict[str, Any]] = {
         "heads_follow": False,
     },
     "ewc": {"fisher": "auto"},
+    "joint": {"once": False},
     "vcl": {"sampling": "weight"},
 }
 """Settings that are newer than runs that exist, by part of a configuration or of a method, with the

@@ -127,8 +127,8 @@ class TaskLoop:
 
     @property
     def done(self) -> bool:
-        """No epoch is left, or the schedule has stopped."""
-        return self.stopped or self.epoch >= self.plan.epochs
+        """No epoch is left, the schedule has stopped, or there is nothing to learn from."""
+        return self.stopped or self.epoch >= self.plan.epochs or self.examples == 0
 
     @property
     def device(self) -> torch.device:

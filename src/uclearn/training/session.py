@@ -12,6 +12,7 @@ arguments. They judge, decide, stop and resume together; the first alone writes.
 from __future__ import annotations
 
 import logging
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
@@ -186,7 +187,9 @@ class _Learning:
             session.events.record("epoch", self.loop.run_epoch(after_step))
             session.pause()
         self.loop.finish()
-        row = self._scores(learned=index + 1)
+        row = [math.nan] * len(self.tasks)
+        if self.loop.examples:  # a method that waits has learned nothing that could be judged
+            row = self._scores(learned=index + 1)
         self.outcome.accuracy_matrix.append(row)
         session.events.record("evaluation", {"task": index, "scores": row})
         self._voice_concerns(session.events, index)
@@ -231,7 +234,10 @@ class _Learning:
 
     def _task_loop(self, index: int) -> TaskLoop:
         task = begin_task(self.method, self.tasks, index, self.plan.seed)
-        return TaskLoop(self.method, task, self.plan, self.loss, ranks=self.ranks)
+        loop = TaskLoop(self.method, task, self.plan, self.loss, ranks=self.ranks)
+        if not loop.examples and not len(self.tasks[index].train):
+            raise TaskError(f"Task {task.name!r} has no examples to train on. Leave it out.")
+        return loop
 
     def _scores(self, learned: int) -> list[float]:
         autocast = self.plan.autocast(self.device)
