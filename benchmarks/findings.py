@@ -8,9 +8,9 @@ from benchmarks.figures import Stages
 from uclearn.paper.numbers import published
 from uclearn.report.groups import Comparison, Group
 from uclearn.report.labels import benchmark_name, method_name
-from uclearn.report.overview import epochs_words, table
+from uclearn.report.overview import epochs_words, spread_of, table
 from uclearn.report.settings import changed_in, epochs_of
-from uclearn.report.words import UNKNOWN, percent, spread
+from uclearn.report.words import UNKNOWN, percent
 
 _METHODS = (
     *("ucl", "ewc", "si", "mas", "rwalk", "lwf", "hat", "vcl", "vcl+coreset"),
@@ -32,7 +32,7 @@ def few_epochs(stages: Stages) -> str:
     compared = [by_name[name] for name in _BROAD]
     rows = []
     for method in _METHODS:
-        cells = [_best(one.by_method.get(method, [])) for one in compared]
+        cells = [spread_of(one.by_method.get(method, ())) for one in compared]
         if set(cells) != {UNKNOWN}:
             rows.append([method_name(method), *cells])
     return table(["", *(_heading(one) for one in compared)], rows)
@@ -41,17 +41,16 @@ def few_epochs(stages: Stages) -> str:
 def nothing_tuned(stages: Stages) -> str:
     """Runs with every setting by rule: a row for each benchmark and length, a column for each
     method that was run so anywhere."""
-    found: dict[tuple[str, str, int], dict[str, Group]] = {}
+    found: dict[tuple[str, str, int], dict[str, list[Group]]] = {}
     for one, group in _by_rule(stages):
         name = ", ".join([benchmark_name(one.benchmark), *one.marks])
         row = found.setdefault((name, one.benchmark, epochs_of(group.config) or 0), {})
-        if group.method not in row or len(row[group.method].runs) < len(group.runs):
-            row[group.method] = group
+        row.setdefault(group.method, []).append(group)
     methods = [method for method in _METHODS if any(method in row for row in found.values())]
     rows = []
     for (name, benchmark, epochs), row in sorted(found.items(), key=lambda entry: entry[0]):
         number = published(benchmark, "ucl")
-        cells = [_best([row[method]] if method in row else []) for method in methods]
+        cells = [spread_of(row.get(method, ())) for method in methods]
         rows.append([name, str(epochs), *cells, percent(number.accuracy) if number else UNKNOWN])
     header = ["", "Epochs", *map(method_name, methods), "UCL in the paper"]
     return table(header, rows)
@@ -70,10 +69,3 @@ def _by_rule(stages: Stages) -> Iterator[tuple[Comparison, Group]]:
 def _heading(comparison: Comparison) -> str:
     (epochs,) = {epochs_words(group) for group in comparison.compared}
     return f"{benchmark_name(comparison.benchmark)}, {epochs} epochs"
-
-
-def _best(groups: list[Group]) -> str:
-    """Of several settings the one with most seeds, then the best."""
-    if not groups:
-        return UNKNOWN
-    return spread(max(groups, key=lambda group: len(group.runs)).accuracy)

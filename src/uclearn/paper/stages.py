@@ -61,10 +61,11 @@ _AT_ONCE = {"joint.once": True}
 """After each task anew, joint training would cost more than all other methods together."""
 
 
-def _untuned(name: str, seeds: int, epochs: int | None = None) -> Iterable[Curve]:
+def _untuned(
+    name: str, rivals: Iterable[str], seeds: int, epochs: int | None = None
+) -> Iterable[Curve]:
     budget = {} if epochs is None else {"plan.epochs": epochs}
-    strongest = "hat" if "permuted" in name else "lwf"  # of the rivals on the small sets
-    for method in ("ucl", "ewc", strongest, "finetuning"):
+    for method in ("ucl", "ewc", "si", *rivals, "finetuning"):
         yield Curve(name, method, budget, seeds, "default")
     yield Curve(name, "joint", {**budget, **_AT_ONCE}, seeds, "default")
 
@@ -145,13 +146,13 @@ STAGES: dict[str, Study] = {
     "untuned": Study(
         "Nothing tuned: every setting by rule",
         (
-            *_untuned("permuted-digits", 10),
-            *_untuned("split-digits", 10),
-            *_untuned("split-mnist", 3, 5),
-            *_untuned("split-notmnist", 5, 20),
-            *_untuned("permuted-mnist", 3, 10),
-            *_untuned("row-permuted-mnist", 3, 20),
-            *_untuned("split-cifar100", 3, 10),
+            *_untuned("permuted-digits", ["hat"], 10),
+            *_untuned("split-digits", ["lwf", "hat"], 10),
+            *_untuned("split-mnist", ["lwf", "hat"], 3, 5),
+            *_untuned("split-notmnist", ["lwf", "hat"], 5, 20),
+            *_untuned("permuted-mnist", ["hat"], 3, 10),
+            *_untuned("row-permuted-mnist", ["hat"], 3, 20),
+            *_untuned("split-cifar100", ["lwf"], 3, 10),
             *_networks("omniglot", epochs=5, seeds=1, data=_OMNIGLOT, preset="default"),
         ),
         "The preset `default` everywhere; the same rules for all. Omniglot with 2 copies of each "

@@ -1,10 +1,9 @@
 """What stands above all sections in Markdown: the paper's claims, and benchmarks at a glance."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from uclearn.measures.statistics import Estimate
 from uclearn.paper.numbers import published
 from uclearn.report.claims import Claim, claims
 from uclearn.report.groups import Comparison, Group
@@ -123,7 +122,8 @@ def _accuracies(title: str, comparison: Comparison) -> Iterator[Line]:
     name = ", ".join([benchmark_name(comparison.benchmark), *comparison.marks])
     printed = percent(number.accuracy) if number else UNKNOWN
     for epochs in dict.fromkeys(map(epochs_words, comparison.groups)):
-        cells = [spread(_chosen(comparison, method, epochs)) for method in AT_A_GLANCE]
+        as_long = [g for g in comparison.groups if epochs_words(g) == epochs]
+        cells = [spread_of(g for g in as_long if g.method == method) for method in AT_A_GLANCE]
         yield Line(comparison, epochs, name, cells, printed, title)
 
 
@@ -142,9 +142,10 @@ def _rewards(title: str, comparison: Comparison) -> Iterator[Line]:
     yield Line(comparison, UNKNOWN, name, cells, "figure only", title)
 
 
-def _chosen(comparison: Comparison, method: str, epochs: str) -> Estimate | None:
-    found = [g for g in comparison.groups if g.method == method and epochs_words(g) == epochs]
-    return max(found, key=lambda group: len(group.runs)).accuracy if found else None
+def spread_of(groups: Iterable[Group]) -> str:
+    """What a method reached: of several settings, best first, the one with most seeds."""
+    chosen = max(groups, key=lambda group: len(group.runs), default=None)
+    return spread(chosen.accuracy if chosen else None)
 
 
 def epochs_words(group: Group) -> str:
