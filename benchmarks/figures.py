@@ -98,7 +98,7 @@ def _chosen(stages: Stages, benchmark: str) -> list[tuple[str, int, Group]]:
         group
         for one in found
         for group in one.compared
-        if group.method == "ucl" and group.config.get("preset") == "default"
+        if group.method == "ucl" and _is_untuned(group)
     ]
     if untuned and all(group not in untuned for *_, group in drawn_groups):
         best = max(untuned, key=lambda group: (epochs_of(group.config) or 0, len(group.runs)))
@@ -106,12 +106,22 @@ def _chosen(stages: Stages, benchmark: str) -> list[tuple[str, int, Group]]:
     return drawn_groups
 
 
-def _told(benchmark: str, label: str, group: Group) -> str:
-    """Ours, how it was made, and what the paper prints."""
+def _is_untuned(group: Group) -> bool:
+    return group.config.get("preset") == "default"
+
+
+def _titled(benchmark: str, found: Sequence[tuple[str, int, Group]]) -> str:
+    """What is drawn, and whether nothing of it is tuned."""
+    untuned = all(_is_untuned(group) for *_, group in found)
+    return benchmark_name(benchmark) + ", nothing tuned" * untuned
+
+
+def _told(benchmark: str, label: str, style: int, group: Group) -> str:
+    """Ours, how it was made, and what the paper prints, which of one method is said once."""
     found = group.accuracy
     ours = "–" if found is None else f"{100 * found.mean:.1f}"
     number = published(benchmark, group.method)
-    printed = number.accuracy if number else None
+    printed = number.accuracy if number and style != _UNTUNED else None
     paper = "" if printed is None else f"; paper {100 * printed:.1f}"
     epochs = epochs_of(group.config)
     seeds = f"{len(group.runs)} seed" + ("s" if len(group.runs) > 1 else "")
@@ -147,31 +157,33 @@ _COMMANDS = {
 def _averages(stages: Stages, *benchmarks: str) -> list[Panel]:
     panels = []
     for benchmark in benchmarks:
-        title, found = benchmark_name(benchmark), _chosen(stages, benchmark)
+        found = _chosen(stages, benchmark)
         if not found:
-            panels.append(_missing(title, _COMMANDS.get(benchmark, f"compare {benchmark}")))
+            command = _COMMANDS.get(benchmark, f"compare {benchmark}")
+            panels.append(_missing(benchmark_name(benchmark), command))
             continue
         lines = [
-            _line(group, style, average_course, _told(benchmark, label, group))
+            _line(group, style, average_course, _told(benchmark, label, style, group))
             for label, style, group in found
         ]
-        mark = _whole(stages, benchmark)[0].mark
+        title, mark = _titled(benchmark, found), _whole(stages, benchmark)[0].mark
         named = f"{title}, {mark}" if mark else title
         panels.append(Panel(named, lines, x_title="tasks learned"))
     return panels
 
 
 def _by_task(stages: Stages, benchmark: str) -> list[Panel]:
-    found, title = _chosen(stages, benchmark), benchmark_name(benchmark)
+    found = _chosen(stages, benchmark)
     if not found:
-        return [_missing(title, f"compare {benchmark}")]
+        return [_missing(benchmark_name(benchmark), f"compare {benchmark}")]
+    title = _titled(benchmark, found)
     tasks = len(found[0][2].matrices[0])
     panels = []
     for task in range(tasks):
         lines = [_line(g, style, partial(course, task=task)) for _, style, g in found]
         panels.append(Panel(f"{title}, task {task + 1}", lines, x_title="tasks learned"))
     lines = [
-        _line(group, style, average_course, _told(benchmark, label, group))
+        _line(group, style, average_course, _told(benchmark, label, style, group))
         for label, style, group in found
     ]
     return [*panels, Panel(f"{title}, average", lines, x_title="tasks learned")]
@@ -194,7 +206,7 @@ def _ablations(stages: Stages) -> list[Panel]:
         lines = [_line(g, k, partial(course, task=task)) for k, g in enumerate(family)]
         panels.append(Panel(f"Task {task + 1}", lines, x_title="tasks learned"))
     lines = [
-        _line(group, k, average_course, _told("", group.label, group))
+        _line(group, k, average_course, _told("", group.label, k, group))
         for k, group in enumerate(family)
     ]
     said = ["The paper prints no numbers here."]
