@@ -7,6 +7,7 @@ noise and with the means differ plainly.
 from __future__ import annotations
 
 import copy
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 from tests.paper_ucl import paper_ucl
 from uclearn import UCL
 from uclearn.errors import TaskError
+from uclearn.methods.ucl import Hold
 from uclearn.methods.ucl.batch_norm import BatchNormStatistics
 from uclearn.tasks import Data, Task
 
@@ -26,10 +28,11 @@ TASKS = [
 ]
 
 
-def build(batch_norm: BatchNormStatistics = "shared") -> UCL:
+def build(batch_norm: BatchNormStatistics = "shared", hold: Hold = "weights") -> UCL:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(5, 6), nn.BatchNorm1d(6), nn.ReLU(), nn.Linear(6, 2))
-    return paper_ucl(net, TASKS[0][0], sigma=1.0, sampling="weight", batch_norm=batch_norm)
+    settings: dict[str, Any] = {"sigma": 1.0, "sampling": "weight", "batch_norm": batch_norm}
+    return paper_ucl(net, TASKS[0][0], hold=hold, **settings)
 
 
 def norm(method: UCL) -> nn.BatchNorm1d:
@@ -67,6 +70,19 @@ def pass_through(method: UCL, batches: Tensor, move: float = 0.0) -> None:
     with torch.no_grad():
         for parameter in method.model.parameters():
             parameter.add_(move)
+
+
+@pytest.mark.parametrize("batch_norm", SETTINGS)
+@pytest.mark.parametrize("hold", get_args(Hold))
+def test_a_loop_that_names_no_inputs_ends_with_those_it_trained_on(
+    hold: Hold, batch_norm: BatchNormStatistics
+) -> None:
+    method = build(batch_norm, hold=hold)
+    pass_through(method, TASKS[0], move=0.1)
+    under_noise = statistics(method)
+    method.end_task()
+    torch.testing.assert_close(statistics(method), by_hand(method, TASKS[0]))
+    assert not torch.allclose(statistics(method), under_noise, rtol=0.05)
 
 
 @pytest.mark.parametrize("batch_norm", SETTINGS)
@@ -202,16 +218,16 @@ def assert_nothing_changed(method: UCL, twin: UCL) -> None:
     assert all(module.training for module in method.model.modules())
 
 
-def test_without_inputs_a_batch_norm_model_cannot_end_a_task() -> None:
+def test_a_batch_norm_model_that_was_given_nothing_cannot_end_a_task() -> None:
     method = build()
-    pass_through(method, TASKS[0], move=0.1)
     twin = copy.deepcopy(method)
     with pytest.raises(TaskError) as caught:
         method.end_task()
     assert str(caught.value) == (
-        "This model has batch norms, whose running statistics were gathered under weight noise "
-        "and must be re-estimated with the mean weights. Pass batches of the finished task's "
-        "inputs: `method.end_task(inputs=[x1, x2, ...])`."
+        "Running statistics of batch norms were gathered under weight noise and must be averaged "
+        "anew over batches of the finished task, but there was none: no `task`, no `inputs`, and "
+        "the model was not called in training mode. Pass batches of the task's inputs, "
+        "`method.end_task(inputs=[x1, x2, ...])`."
     )
     assert_nothing_changed(method, twin)
 
@@ -219,7 +235,7 @@ def test_without_inputs_a_batch_norm_model_cannot_end_a_task() -> None:
 @pytest.mark.parametrize(
     ("inputs", "error", "text"),
     [
-        ([], TaskError, "`inputs` must hold at least one batch, got none"),
+        ([], TaskError, "must be averaged anew over batches of the finished task"),
         ([torch.zeros(4, 9)], RuntimeError, "mat1 and mat2 shapes cannot be multiplied"),
         ([torch.zeros(1, 5)], ValueError, "Expected more than 1 value per channel"),
         ([torch.full((4, 5), torch.nan)], TaskError, "`inputs` must be finite"),

@@ -135,7 +135,7 @@ def test_no_pass_at_all_is_an_error_and_leaves_everything_as_it_was() -> None:
     net = trained()
     before, used_up = buffers(net), run(net.eval(), batches())
     list(used_up)
-    with pytest.raises(TaskError, match="`inputs` must hold at least one batch, got none"):
+    with pytest.raises(TaskError, match="must be averaged anew over batches of the finished task"):
         reestimate(net, used_up)
     assert all(map(torch.equal, buffers(net), before))
 

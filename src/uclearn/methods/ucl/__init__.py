@@ -220,7 +220,7 @@ class UCL(DrawsWeights):
             # behind the largest step of the task: the last of an epoch is often but a rest
             self.register_buffer("batch_examples", torch.tensor(0))
         self._recent = RecentCalls()
-        if hold == "outputs" or pretrained:
+        if hold == "outputs" or pretrained or tracking_norms(self.model):
             self._recent.listen_to(self.model)
         self._choice = NoticedChoice()
         if hold == "outputs":
@@ -308,7 +308,9 @@ class UCL(DrawsWeights):
             self._look_back(task, inputs)
             return
         looked = self._look(task, losses, inputs)
-        self.statistics.settle(self.model, task, inputs)
+        self.statistics.settle(
+            self.model, self._calls(task, inputs), None if task is None else task.index
+        )
         self._follow(self._calls(task, inputs), looked)
         self._memory.see(looked)
         if looked.batch_size > 0:

@@ -6,7 +6,7 @@ so they are re-estimated with the means when a task ends, and may be held from t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, Literal, get_args
 
@@ -17,9 +17,8 @@ from uclearn.choices import check_choice
 from uclearn.errors import TaskError
 from uclearn.gaussian import use_means
 from uclearn.gaussian.draws import SteadyBatchNorm
-from uclearn.methods.contract import Inputs, forward_passes, lent
+from uclearn.methods.contract import lent
 from uclearn.ranks import present
-from uclearn.tasks.task import Task
 
 BatchNormStatistics = Literal["shared", "per-task", "frozen"]
 
@@ -56,21 +55,23 @@ class RunningStatistics(nn.Module):
         if self.kind == "per-task":
             self.per_task = _flat(model)[None].clone()
 
-    def settle(self, model: nn.Module, task: Task | None, inputs: Inputs) -> None:
-        """At the end of a task gather with the means what was gathered under noise, and keep it."""
+    def settle(
+        self, model: nn.Module, calls: Iterable[Callable[[], Any]], place: int | None
+    ) -> None:
+        """At the end of a task gather with the means what was gathered under noise, and keep it.
+
+        Args:
+            model: converted.
+            calls: forward passes over the task.
+            place: the number of the task, None: it follows those that are known.
+        """
         if all(norm.steady for norm in tracking_norms(model)):
             return
-        if task is None and inputs is None:
-            raise TaskError(
-                "This model has batch norms, whose running statistics were gathered under weight "
-                "noise and must be re-estimated with the mean weights. Pass batches of the "
-                "finished task's inputs: `method.end_task(inputs=[x1, x2, ...])`."
-            )
         with use_means(model):
-            reestimate(model, forward_passes(model, task, inputs))
+            reestimate(model, (call() for call in calls))
         if self.kind == "per-task":
             known = self.per_task  # a task that goes on replaces its own
-            place = len(known) if task is None else task.index
+            place = len(known) if place is None else place
             self.per_task = torch.cat([known[:place], _flat(model)[None], known[place + 1 :]])
 
     @contextmanager
@@ -140,8 +141,10 @@ def _average(norms: list[SteadyBatchNorm], passes: int) -> None:
             ranks.sum_([tensor.mul_(passes / max(total, 1))])
     if total == 0:
         raise TaskError(
-            "`inputs` must hold at least one batch, got none. Running statistics are averages "
-            "over batches of the finished task."
+            "Running statistics of batch norms were gathered under weight noise and must be "
+            "averaged anew over batches of the finished task, but there was none: no `task`, no "
+            "`inputs`, and the model was not called in training mode. Pass batches of the task's "
+            "inputs, `method.end_task(inputs=[x1, x2, ...])`."
         )
     if not all(bool(buffer.isfinite().all()) for norm in norms for buffer in norm.buffers()):
         raise TaskError(
