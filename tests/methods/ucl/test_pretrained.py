@@ -13,10 +13,11 @@ from torch import Tensor, nn
 from tests.methods.permuted_digits import Examples, accuracy, network, permuted_digits
 from uclearn import UCL, Method
 from uclearn.errors import TaskError
-from uclearn.gaussian import GaussianLayer, convert, use_samples
+from uclearn.gaussian import GaussianLayer, convert, use_means, use_samples
 from uclearn.methods.ucl.looking import look
 from uclearn.methods.ucl.outputs import OutputAnchor
 from uclearn.methods.ucl.pretrained import by_chance, of_answers
+from uclearn.methods.ucl.rules import PRICE
 from uclearn.networks import MultiHead, mlp
 from uclearn.tasks import Data, Task
 
@@ -248,3 +249,42 @@ def test_who_has_learned_to_be_more_certain_stays_so() -> None:
             torch.ones_like(held.sigma), method.beta, 16, acted=False, lr=None
         )
         assert bool((held.layer.rho == -12).all())
+
+
+def price_of_undoing(method: UCL, held: OutputAnchor, x: Tensor, batch_size: int) -> float:
+    """In nats an example, from what a convolution says at each place."""
+    patches = F.unfold(x, 3)  # (batch, inputs of a node, places)
+    unit = (patches.square().sum(1).mean() + 1) / (patches.shape[1] + 1)
+    with torch.no_grad(), use_means(method.model):
+        said = method.model.get_submodule("0")(x).square().mean((0, 2, 3))  # (nodes,)
+    gained = held.strength().square() - 1
+    return float((gained * held.even * said / unit).sum() / (2 * batch_size))
+
+
+@pytest.mark.parametrize("batch_size", [8, 256])
+@pytest.mark.parametrize("scale", [0.1, 10.0])
+@pytest.mark.parametrize("curvature", [1e-3, 1e4, 1e6])
+def test_to_undo_all_that_a_convolution_says_costs_a_few_nats_at_most(
+    curvature: float, scale: float, batch_size: int
+) -> None:
+    torch.manual_seed(0)
+    x = scale * torch.randn(32, 2, 4, 4)
+    first = nn.Conv2d(2, 4, 3)
+    first.weight.data.div_(scale)
+    method = UCL(nn.Sequential(first, nn.Flatten(), nn.Linear(4 * 4, 3)), x[:1])
+    held = method.held[0]
+    assert isinstance(held, OutputAnchor)
+    passes = [lambda: [method.model(x)]]
+    found = look(method.model, [held.layer], passes, seen=[held.seen], surprise=None)
+    held.seen.add_task(found.sums[0])
+    each = torch.full((4,), curvature)
+    held.be_as_certain_as_measured(each, method.beta, batch_size, acted=False, lr=1e-6)
+    held.remember()
+    price = price_of_undoing(method, held, x, batch_size)
+    if curvature > 1:
+        assert price == pytest.approx(PRICE, rel=1e-3)
+        return
+    assert price < PRICE
+    gained = float(held.initial) ** 2 * batch_size * curvature / (2 * method.beta)
+    squares = torch.full((4,), 1 + gained)
+    torch.testing.assert_close(held.strength().square(), squares, rtol=1e-3, atol=1e-4)

@@ -10,15 +10,15 @@ from uclearn.methods.contract import gradient_of
 from uclearn.methods.ucl.anchors import GaussianAnchor, Term, exact
 from uclearn.methods.ucl.pretrained import strengths_by
 from uclearn.methods.ucl.rules import (
+    affordable,
     evidence,
-    gain,
-    most_gained,
+    gained_by_acting,
     most_held,
     share_of_measured,
 )
 from uclearn.methods.ucl.seen import SeenInputs
 from uclearn.native import calls, holding
-from uclearn.penalties import Moved, OutputHold, half_product, steepest
+from uclearn.penalties import Given, Moved, OutputHold, half_product, output_drift, steepest
 
 
 class OutputAnchor(GaussianAnchor):
@@ -58,15 +58,29 @@ class OutputAnchor(GaussianAnchor):
         counted = curvature * share_of_measured(self.layer)
         measured = strengths_by(counted, float(self.initial), beta, batch_size).square() - 1
         before = self.strength().square().clamp_min(1)
-        squared = before + gain(measured, most_gained(self.layer, acted))
         given = self.seen.given()
-        if given is not None and self.layer.weight.dim() <= 2:
+        if acted:
+            gained = gained_by_acting(measured)
+        elif given is not None and self.layer.weight.dim() > 2:
+            gained = measured * affordable(self._price(given, measured) / batch_size)
+        else:
+            gained = measured
+        squared = before + gained
+        if given is not None:
             most = most_held(steepest(given) * self.even * share, batch_size, lr)
             squared = squared.clamp_max(most).maximum(before)
         sigma = self.initial / squared.sqrt()
         rho = sigma + torch.log(-torch.expm1(-sigma))
         known = self.layer.rho.data
         known.copy_(rho if acted else torch.minimum(known, rho))
+
+    def _price(self, given: Given, gained: Tensor) -> float:
+        """What eq. (4) says of undoing all that the nodes say, by what they have `gained`."""
+        weight = self.layer.inputs_last(exact(self.layer.weight.detach())).flatten(2)
+        node = (gained * self.even).view(weight.shape[:2])
+        bias = self.layer.bias
+        own = None if bias is None else exact(bias.detach()).view_as(node)
+        return float(output_drift(Moved(weight, own), given, node)[0])
 
     def tighten(
         self, arriving: Tensor, upper_freeze: bool, drift: Tensor, freeze: Tensor | None

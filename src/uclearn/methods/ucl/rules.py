@@ -46,13 +46,18 @@ A convolution says much the same at neighbouring places, and its kernels move to
 picture node by node does not see: compared with the true loss along the way of the next task, it is
 a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF_PLACES).
 
-The picture is of the near neighbourhood, and the loss levels off beyond it. In the first
-convolutions of natural images, where everything hangs on a few directions, it would stiffen a layer
-a hundredfold with every task. So the nodes of a convolution gain at most MOST on average in a task.
+The picture is of the near neighbourhood, and the loss levels off beyond it: a network that says
+nothing any more has lost the logarithm of its classes, and not a hundred times that. Where much
+hangs on a few directions, as in the first convolutions of natural images, the picture says so, and
+would stiffen a layer a hundredfold with every task. So a convolution gains no more than that, by
+eq. (4), to undo all that its nodes say costs PRICE nats:
+
+    1/B * eq. (4) of the whole layer, from its weights to 0   <=   PRICE
+
+whatever the units of weights and inputs, the size of batches and the norms that follow.
 
 A pull that is too stiff for the optimiser's steps would throw weights about: a plain gradient step
-of lr overshoots where lr times the curvature of eq. (4) is over 2. So of what is measured in other
-layers, all counts up to
+of lr overshoots where lr times the curvature of eq. (4) is over 2. So what is measured counts up to
 
     s_i^2 - 1 <= STABLE B / (lr lambda),   lambda the largest eigenvalue of what the layer was given
 
@@ -98,10 +103,10 @@ WANDER = 0.3
 MEASURED = 0.3
 MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
-MOST = 10.0
-"""What the nodes of a convolution gain in squared strength by one measurement, on average."""
+PRICE = 5.0
+"""What it may cost, in nats, to undo all that a convolution says, by what it gains at once."""
 MOST_OF_ACTIONS = 1.0
-"""What those of any layer gain where a task was learned by acting."""
+"""What nodes gain on average, in squared strength, where a task was learned by acting."""
 STABLE = 0.5
 LR = 0.1
 ALONE = 1.0
@@ -152,16 +157,13 @@ def share_of_measured(layer: GaussianLayer) -> float:
     return MEASURED if layer.weight.dim() <= 2 else MEASURED_OF_PLACES
 
 
-def most_gained(layer: GaussianLayer, acted: bool) -> float:
-    """In squared strength, by the nodes of a layer on average, when a task ends.
+def affordable(price: float) -> float:
+    """Of what a convolution would gain, what it gains, if to undo all of it cost `price`.
 
-    >>> from uclearn.gaussian.layers import GaussianConv2d, GaussianLinear
-    >>> most_gained(GaussianLinear(4, 2), False), most_gained(GaussianConv2d(4, 2, 3), False)
-    (inf, 10.0)
+    >>> affordable(2.0), affordable(20.0)
+    (1.0, 0.25)
     """
-    if acted:
-        return MOST_OF_ACTIONS
-    return MOST if layer.weight.dim() > 2 else math.inf
+    return min(1.0, PRICE / price) if price > 0 else 1.0
 
 
 def most_held(steepness: float, batch_size: int, lr: float | None) -> float:
@@ -175,14 +177,14 @@ def most_held(steepness: float, batch_size: int, lr: float | None) -> float:
     return 1 + STABLE * batch_size / max(rate * steepness, 1e-12)
 
 
-def gain(measured: Tensor, most: float) -> Tensor:
-    """(nodes,) in squared strength, of a layer's measured ones: at most `most` on average.
+def gained_by_acting(measured: Tensor) -> Tensor:
+    """(nodes,) in squared strength, of a layer's measured ones: at most 1 on average.
 
     >>> import torch
-    >>> gain(torch.tensor([2.0, 3.0]), 10), gain(torch.tensor([10.0, 40.0]), 10).round()
-    (tensor([2., 3.]), tensor([ 4., 16.]))
+    >>> gained_by_acting(torch.tensor([0.2, 0.3])), gained_by_acting(torch.tensor([1.0, 4.0]))
+    (tensor([0.2000, 0.3000]), tensor([0.4000, 1.6000]))
     """
-    return measured * (most / measured.mean()).clamp_max(1)
+    return measured * (MOST_OF_ACTIONS / measured.mean()).clamp_max(1)
 
 
 def evidence(strength: Tensor) -> Tensor:
