@@ -46,8 +46,8 @@ A convolution says much the same at neighbouring places, and its kernels move to
 picture node by node does not see: compared with the true loss along the way of the next task, it is
 a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF_PLACES).
 
-The picture is of the near neighbourhood, and the loss levels off beyond it: a network that says
-nothing any more has lost the logarithm of its classes, and not a hundred times that. Where much
+The picture is of the near neighbourhood, and the loss levels off beyond it: a network of ten classes
+that says nothing any more has lost log 10 = 2.3, and not a hundred times that. Where much
 hangs on a few directions, as in the first convolutions of natural images, the picture says so, and
 would stiffen a layer a hundredfold with every task. So a convolution gains no more than that, by
 eq. (4), to undo all that its nodes say costs PRICE nats:
@@ -103,7 +103,7 @@ WANDER = 0.3
 MEASURED = 0.3
 MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
-PRICE = 5.0
+PRICE = 2.5
 """What it may cost, in nats, to undo all that a convolution says, by what it gains at once."""
 MOST_OF_ACTIONS = 1.0
 """What nodes gain on average, in squared strength, where a task was learned by acting."""
@@ -160,7 +160,7 @@ def share_of_measured(layer: GaussianLayer) -> float:
 def affordable(price: float) -> float:
     """Of what a convolution would gain, what it gains, if to undo all of it cost `price`.
 
-    >>> affordable(2.0), affordable(20.0)
+    >>> affordable(2.0), affordable(10.0)
     (1.0, 0.25)
     """
     return min(1.0, PRICE / price) if price > 0 else 1.0
