@@ -46,8 +46,8 @@ A convolution says much the same at neighbouring places, and its kernels move to
 picture node by node does not see: compared with the true loss along the way of the next task, it is
 a quarter of what it is in linear layers. So there all of it counts (MEASURED_OF_PLACES).
 
-The picture is of the near neighbourhood, and the loss levels off beyond it: a network of ten classes
-that says nothing any more has lost log 10 = 2.3, and not a hundred times that. Where much
+The picture is of the near neighbourhood, and the loss levels off beyond it: a network of ten
+classes that says nothing any more has lost log 10 = 2.3, and not a hundred times that. Where much
 hangs on a few directions, as in the first convolutions of natural images, the picture says so, and
 would stiffen a layer a hundredfold with every task. So a convolution gains no more than that, by
 eq. (4), to undo all that its nodes say costs PRICE nats:
