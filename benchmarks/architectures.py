@@ -129,7 +129,7 @@ def runs() -> list[tuple[str, str, int]]:
     """Kinds of statistics are compared where there are some."""
     pairs = itertools.product(NETWORKS, METHODS)
     every = ((name, label, seed) for name, label in pairs for seed in SEEDS[name])
-    return [run for run in every if "batch_norm" not in run[1] or "batch norms" in run[0]]
+    return [run for run in every if "batch_norm" not in run[1] or run[0] == "batch norms"]
 
 
 def completed(
