@@ -169,8 +169,7 @@ def test_ctrl_c_finishes_the_step_saves_and_says_how_to_go_on(tmp_path: Path) ->
         import sys
         from pathlib import Path
         from tests.training.small import small_method, small_plan, small_tasks
-        from uclearn.tasks import TaskSequence
-from uclearn.training import StoppedError, learn
+        from uclearn.training import StoppedError, learn
         plan = small_plan(epochs=100_000)
         try:
             learn(small_method("ucl"), small_tasks(), plan, folder=Path(sys.argv[1]),
