@@ -103,7 +103,7 @@ WANDER = 0.3
 MEASURED = 0.3
 MEASURED_OF_PLACES = 1.0
 """The same for convolutions."""
-PRICE = 2.5
+PRICE = 5.0
 """What it may cost, in nats, to undo all that a convolution says, by what it gains at once."""
 MOST_OF_ACTIONS = 1.0
 """What nodes gain on average, in squared strength, where a task was learned by acting."""
@@ -160,7 +160,7 @@ def share_of_measured(layer: GaussianLayer) -> float:
 def affordable(price: float) -> float:
     """Of what a convolution would gain, what it gains, if to undo all of it cost `price`.
 
-    >>> affordable(2.0), affordable(10.0)
+    >>> affordable(2.0), affordable(20.0)
     (1.0, 0.25)
     """
     return min(1.0, PRICE / price) if price > 0 else 1.0
