@@ -32,7 +32,8 @@ FIGURES = ROOT / "docs/figures"
 
 STAGES = (
     *("untuned", "cifar10-100", "cifar100", "cifar100-ablations", "omniglot", "longer"),
-    *("broad", "deep", "ablations", "convolutions", "full-length", "precision", "grids"),
+    *("broad", "deep", "ablations", "convolutions", "full-length"),
+    *("precision", "price", "grids"),
     *("rl-learns", "rl-three", "rl-four", "rl-eight"),
 )
 """The folders of results/ in the order in which RESULTS.md shows them, as far as they were run."""
